@@ -1,0 +1,7 @@
+"""Data sets of the book: `load(name)` gives the same typed object, be the data real, synthetic or a stand-in."""
+
+from mogp.datasets.catalogue import load, names
+from mogp.datasets.dataset import Dataset, Source
+from mogp.datasets.store import DataUnavailableError
+
+__all__ = ["DataUnavailableError", "Dataset", "Source", "load", "names"]

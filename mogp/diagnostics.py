@@ -1,0 +1,103 @@
+"""What to know about a fitted model, in words: convergence, jitter, dead latents, inducing points that coincide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mogp.data import Array
+from mogp.linalg import cholesky_and_jitter
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings about a fitted model; `str()` gives them as a short list.
+
+    Attributes:
+        converged: whether the objective had stopped rising; None if too few steps to tell.
+        findings: one sentence each; empty if nothing stands out.
+    """
+
+    converged: bool | None
+    findings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = {True: "Converged.", False: "Not converged yet.", None: "Too few steps to tell whether it converged."}
+        return "\n".join([said[self.converged], *(f"- {f}" for f in self.findings)])
+
+
+def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
+    """Look at a fitted model and at the objective along its training.
+
+    Args:
+        model: any; the parts that a `SparseMOGP` has are looked at where they are there.
+        elbo: the objective at every step.
+        deterministic: whether the objective was the same function at every step.
+    """
+    converged, findings = _convergence(elbo, deterministic)
+    for look in (_jitter, _dead_latents, _coinciding_points):
+        findings += look(model)
+    return Diagnosis(converged, tuple(findings))
+
+
+def _convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[str]]:
+    r"""Compare the last fifth of the steps with the fifth before: converged if the mean rose by less than its noise,
+
+    two standard errors of the difference, or by less than a thousandth of the whole rise.
+    """
+    fifth = len(elbo) // 5
+    if fifth < (2 if deterministic else 10):
+        return None, []
+    before, last = elbo[-2 * fifth : -fifth], elbo[-fifth:]
+    rise = float(last.mean() - before.mean())
+    noise = 2 * float(np.sqrt(last.var() / fifth + before.var() / fifth))
+    whole = float(last.mean() - elbo[:fifth].mean())
+    if rise <= max(noise * (not deterministic), 1e-3 * abs(whole), 1e-9 * abs(float(last.mean()))):
+        return True, []
+    return False, [f"The mean ELBO still rose by {rise:.3g} nats over the last {fifth} steps: train longer, or with larger steps."]
+
+
+def _jitter(model: Any) -> list[str]:
+    if not (hasattr(model, "inducing") and hasattr(model, "prior")):
+        return []
+    Kuu = model.inducing.Kuu(model.prior.kernels)
+    used = cholesky_and_jitter(Kuu, name="Kuu")[1].numpy()
+    usual = used.min()
+    raised = np.flatnonzero(used > usual * 1.01)
+    if len(raised) == 0:
+        return []
+    return [
+        f"Kuu of kernel {', '.join(map(str, raised))} needed jitter of {used.max():.1g}: inducing points lie closer together than the lengthscale can tell apart."
+    ]
+
+
+def _dead_latents(model: Any) -> list[str]:
+    W = getattr(getattr(model, "prior", None), "W", None)
+    if W is None:
+        return []
+    scales = np.array([float(np.mean(np.asarray(k(model.inducing.Z[0] if model.inducing.Z.shape.rank == 3 else model.inducing.Z, full_cov=False)))) for k in model.prior.kernels.kernels])
+    power = np.asarray(W) ** 2 * np.tile(scales, model.prior.copies)
+    share = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
+    dead = np.flatnonzero(share.max(0) < 0.01)
+    if len(dead) == 0 or power.shape[1] == 1:
+        return []
+    return [f"Latent GP {', '.join(map(str, dead))} makes up less than 1 % of every function: {power.shape[1] - len(dead)} latent GPs would do."]
+
+
+def _coinciding_points(model: Any) -> list[str]:
+    Z = getattr(getattr(model, "inducing", None), "Z", None)
+    kernels = getattr(getattr(getattr(model, "prior", None), "kernels", None), "kernels", ())
+    if Z is None:
+        return []
+    sets = np.asarray(Z) if len(Z.shape) == 3 else np.repeat(np.asarray(Z)[None], len(kernels), 0)
+    findings = []
+    for g, (points, kernel) in enumerate(zip(sets, kernels, strict=True)):
+        lengthscale = np.asarray(getattr(kernel, "lengthscales", 1.0))
+        scaled = points / lengthscale
+        distance = np.sqrt(np.maximum(((scaled[:, None] - scaled[None]) ** 2).sum(-1), 0)) + 1e9 * np.eye(len(points))
+        close = int((distance.min(1) < 1e-2).sum())
+        if close:
+            findings.append(f"{close} inducing points of kernel {g} lie within 1 % of a lengthscale of another: fewer would do.")
+    return findings

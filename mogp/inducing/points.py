@@ -1,0 +1,86 @@
+"""Inducing points: values of the latent GPs at chosen inputs, and ways to choose them."""
+
+from __future__ import annotations
+
+import warnings
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from sklearn.cluster import MiniBatchKMeans
+
+from mogp.data import Array, MultiOutputData
+from mogp.kernels import KernelStack
+
+
+class InducingPoints(gpflow.Module):
+    """Inducing inputs `Z [M, P]` shared by all kernels, or `[G, M, P]`, a set for each.
+
+    With `u_g = u_g(Z_g)`, `Kuu [G, M, M]` and `Kuf [G, M, N]` are covariances of those values and of the latent GPs.
+    """
+
+    def __init__(self, Z: npt.ArrayLike) -> None:
+        super().__init__()
+        values = np.asarray(Z, dtype=float)
+        if values.ndim == 1:
+            values = values[:, None]
+        if values.ndim not in (2, 3) or 0 in values.shape:
+            raise ValueError(f"inducing inputs have shape {values.shape}; expected [M, P], or [G, M, P] for a set each.")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{int((~np.isfinite(values)).sum())} inducing inputs are not finite.")
+        self.Z = gpflow.Parameter(values)
+
+    @property
+    def num_inducing(self) -> int:
+        """Points in a set, `M`."""
+        return int(self.Z.shape[-2])
+
+    @property
+    def num_sets(self) -> int | None:
+        """Number of sets, or None when one set is shared."""
+        return int(self.Z.shape[0]) if self.Z.shape.rank == 3 else None
+
+    def Kuu(self, kernels: KernelStack) -> tf.Tensor:
+        """`[G, M, M]`."""
+        return kernels.K(tf.convert_to_tensor(self.Z))
+
+    def Kuf(self, kernels: KernelStack, X: tf.Tensor) -> tf.Tensor:
+        """`[G, M, N]` for `X [N, P]`."""
+        return kernels.K(tf.convert_to_tensor(self.Z), X)
+
+
+def kmeans_points(data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0) -> InducingPoints:
+    """Centres of `count` clusters of the inputs; `sets` of them (all alike at the start), or one shared set."""
+    X = _distinct(data)
+    if _too_many(count, len(X)):
+        return given_points(X, sets)
+    means = MiniBatchKMeans(count, batch_size=4096, n_init=3, random_state=seed).fit(X)
+    return given_points(means.cluster_centers_, sets)
+
+
+def subset_points(data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0) -> InducingPoints:
+    """A random subset of the distinct inputs; `sets` of them (all alike at the start), or one shared set."""
+    X = _distinct(data)
+    if _too_many(count, len(X)):
+        return given_points(X, sets)
+    return given_points(X[np.random.default_rng(seed).choice(len(X), count, replace=False)], sets)
+
+
+def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
+    """The points given, `[M, P]`, as one shared set or copied to `sets` of them."""
+    points = np.asarray(Z, dtype=float)
+    return InducingPoints(points if sets is None else np.repeat(points[None], sets, axis=0))
+
+
+def _distinct(data: MultiOutputData | npt.ArrayLike) -> Array:
+    X = data.X if isinstance(data, MultiOutputData) else np.asarray(data, dtype=float)
+    return np.unique(X[:, None] if X.ndim == 1 else X, axis=0)
+
+
+def _too_many(count: int, distinct: int) -> bool:
+    if count < 1:
+        raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
+    if count > distinct:
+        warnings.warn(f"{count} inducing points were asked for, the data have {distinct} distinct inputs: using those.", stacklevel=3)
+    return count >= distinct

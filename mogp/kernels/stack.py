@@ -1,0 +1,125 @@
+"""`KernelStack`: several GPflow kernels evaluated together, as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gpflow
+import tensorflow as tf
+from gpflow.kernels import Combination, IsotropicStationary, Kernel, Linear, Product, Sum
+
+
+class KernelStack(gpflow.Module):
+    """Kernels `k_1 … k_G` whose matrices come out as one tensor `[G, N, N']`.
+
+    Kernels of the same form (isotropic stationary ones, linear ones, and their sums and products) are evaluated in one
+    batched pass with their parameters stacked; any other GPflow kernel is evaluated on its own. The Python loop over
+    forms runs when the graph is traced, not when it runs.
+
+    Args:
+        kernels: one GPflow kernel, or several.
+    """
+
+    def __init__(self, kernels: Kernel | Sequence[Kernel]) -> None:
+        super().__init__()
+        self.kernels: tuple[Kernel, ...] = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
+        if not self.kernels:
+            raise ValueError("no kernels were given; give at least one GPflow kernel.")
+        wrong = [type(k).__name__ for k in self.kernels if not isinstance(k, Kernel)]
+        if wrong:
+            raise TypeError(f"expected gpflow kernels, got {', '.join(wrong)}.")
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None)."""
+        return self._by_form(lambda kernels, *points: _K(kernels, *points), X, X if X2 is None else X2)
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        """`[G, N]` from `X [N, P]` or `[G, N, P]`."""
+        return self._by_form(lambda kernels, points: _K_diag(kernels, points), X)
+
+    def _by_form(self, evaluate: Any, *points: tf.Tensor) -> tf.Tensor:
+        groups: dict[Any, list[int]] = {}
+        for g, kernel in enumerate(self.kernels):
+            groups.setdefault(_form(kernel), []).append(g)
+        parts = []
+        for members in groups.values():
+            own = [p if p.shape.rank == 2 or len(groups) == 1 else tf.gather(p, members) for p in points]
+            parts.append(evaluate([self.kernels[g] for g in members], *own))
+        if len(parts) == 1:
+            return parts[0]
+        order = [g for members in groups.values() for g in members]
+        return tf.gather(tf.concat(parts, 0), [order.index(g) for g in range(len(order))])
+
+
+def _form(kernel: Kernel) -> Any:
+    """Kernels with equal forms can be stacked."""
+    dims = kernel.active_dims
+    where = (dims.start, dims.stop, dims.step) if isinstance(dims, slice) else tuple(int(i) for i in dims)
+    if type(kernel) in (Sum, Product):
+        return (type(kernel), tuple(_form(k) for k in kernel.kernels))
+    if isinstance(kernel, IsotropicStationary) or type(kernel) is Linear:
+        return (type(kernel), where)
+    return id(kernel)
+
+
+def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
+    kind = kernels[0]
+    if isinstance(kind, Combination) and type(kind) in (Sum, Product):
+        parts = [_K(list(members), X, X2) for members in zip(*(k.kernels for k in kernels), strict=True)]
+        return _combine(kind, parts)
+    if isinstance(kind, IsotropicStationary):
+        lengthscales = _rows([k.lengthscales for k in kernels])
+        return _proxy(kernels, rank=2).K_r2(_square_distance(kind.slice(X)[0] / lengthscales, kind.slice(X2)[0] / lengthscales))
+    if type(kind) is Linear:
+        return tf.linalg.matmul(kind.slice(X)[0] * _rows([k.variance for k in kernels]), kind.slice(X2)[0], transpose_b=True)
+    x, x2 = ([p] * len(kernels) if p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
+    return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
+
+
+def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
+    kind = kernels[0]
+    if isinstance(kind, Combination) and type(kind) in (Sum, Product):
+        parts = [_K_diag(list(members), X) for members in zip(*(k.kernels for k in kernels), strict=True)]
+        return _combine(kind, parts)
+    if isinstance(kind, IsotropicStationary):
+        variances = tf.stack([tf.convert_to_tensor(k.variance) for k in kernels])[:, None]
+        return tf.broadcast_to(variances, [len(kernels), tf.shape(X)[-2]])
+    if type(kind) is Linear:
+        return tf.reduce_sum(tf.square(kind.slice(X)[0]) * _rows([k.variance for k in kernels]), -1)
+    x = [X] * len(kernels) if X.shape.rank == 2 else tf.unstack(X)
+    return tf.stack([k(p, full_cov=False) for k, p in zip(kernels, x, strict=True)])
+
+
+def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part if isinstance(kind, Sum) else total * part
+    return total
+
+
+def _rows(parameters: Sequence[Any]) -> tf.Tensor:
+    """Scalars or `[P]` vectors, one a kernel, as `[G, 1, P or 1]`."""
+    vectors = [tf.reshape(tf.convert_to_tensor(p), [-1]) for p in parameters]
+    width = max(int(v.shape[0]) for v in vectors)
+    return tf.stack([tf.broadcast_to(v, [width]) for v in vectors])[:, None, :]
+
+
+def _proxy(kernels: Sequence[Kernel], rank: int) -> Any:
+    """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own formula is used."""
+    proxy = object.__new__(type(kernels[0]))
+    proxy.__dict__.update(kernels[0].__dict__)
+    for name, value in kernels[0].__dict__.items():
+        if isinstance(value, gpflow.Parameter) and value.shape.rank == 0:
+            stacked = tf.stack([tf.convert_to_tensor(getattr(k, name)) for k in kernels])
+            proxy.__dict__[name] = tf.reshape(stacked, [-1] + [1] * rank)
+    return proxy
+
+
+def _square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
+    """`[G, N, N']` squared distances between the rows of `A [G, N, P]` and `B [G, N', P]`, never negative."""
+    norms = tf.reduce_sum(A * A, -1)[..., :, None] + tf.reduce_sum(B * B, -1)[..., None, :]
+    return tf.maximum(norms - 2 * tf.linalg.matmul(A, B, transpose_b=True), 0)

@@ -1,0 +1,47 @@
+"""Likelihoods: how the targets of an output depend on the latent functions it owns.
+
+| likelihood | functions | targets |
+|---|---|---|
+| `Gaussian` | mean | real |
+| `HeteroscedasticGaussian` | mean, log variance | real |
+| `Beta` | log a, log b | in (0, 1) |
+| `Gamma` | log shape, log rate | positive |
+| `Exponential` | log rate | positive |
+| `Bernoulli` | logit | 0 or 1 |
+| `Poisson` | log rate | counts |
+| `ZeroInflatedPoisson` | logit of extra zeros, log rate | counts |
+| `Softmax`, `RobustMax` | one for each class | labels 0, 1, ... |
+
+All are `gpflow.likelihoods.Likelihood`s, and GPflow's own can stand in their place. `PerOutput` gives each output its
+own. `check_targets` and `sample_y` work for both kinds.
+"""
+
+from mogp.likelihoods.base import DistributionLikelihood, bounded, bounded_exp
+from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, HeteroscedasticGaussian
+from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
+from mogp.likelihoods.multiclass import RobustMax, Softmax
+from mogp.likelihoods.per_output import PerOutput
+from mogp.likelihoods.sampling import conditional, sample_y
+from mogp.likelihoods.targets import TargetRule, check_targets, target_rules
+
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "DistributionLikelihood",
+    "Exponential",
+    "Gamma",
+    "Gaussian",
+    "HeteroscedasticGaussian",
+    "PerOutput",
+    "Poisson",
+    "RobustMax",
+    "Softmax",
+    "TargetRule",
+    "ZeroInflatedPoisson",
+    "bounded",
+    "bounded_exp",
+    "check_targets",
+    "conditional",
+    "sample_y",
+    "target_rules",
+]

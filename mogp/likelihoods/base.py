@@ -1,0 +1,106 @@
+"""What the likelihoods share: a likelihood is a distribution of y given the values of its latent functions."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import ClassVar
+
+import tensorflow as tf
+from check_shapes import inherit_check_shapes
+from gpflow.base import MeanAndVariance, TensorType
+from gpflow.likelihoods import QuadratureLikelihood
+from tensorflow_probability import distributions as tfd
+
+from mogp.likelihoods.quadrature import GaussHermite
+from mogp.likelihoods.targets import TargetRule
+
+__all__ = ["DistributionLikelihood", "bounded", "bounded_exp", "column"]
+
+FUNCTION_LIMIT = 20.0
+
+
+def bounded(f: TensorType) -> tf.Tensor:
+    r"""$g(f) = f$ for $|f| \le 20$ and $\pm(20 + \log(1 + |f| - 20))$ beyond, so that $e^{g(f)}$ never overflows.
+
+    $g$ is increasing with a continuous slope that is never zero: $e^{g}$ is $e^{f}$ continued by its tangent, and a
+    function that has gone too far is led back. (A hard clip would leave it there, with a gradient of zero.)
+    """
+    f = tf.convert_to_tensor(f)
+    excess = tf.nn.relu(tf.abs(f) - FUNCTION_LIMIT)
+    return tf.clip_by_value(f, -FUNCTION_LIMIT, FUNCTION_LIMIT) + tf.sign(f) * tf.math.log1p(excess)
+
+
+def bounded_exp(f: TensorType) -> tf.Tensor:
+    """$e^{g(f)}$: the exponential up to $e^{20}$, its tangent after, and the reciprocal of that for negative $f$."""
+    return tf.exp(bounded(f))
+
+
+def log_normal_dispersion(variance: TensorType) -> tf.Tensor:
+    r"""$e^{v} - 1$: the variance of $e^{f}$, $f \sim \mathcal N(m, v)$, over its squared mean; zero for $v \le 0$."""
+    return tf.math.expm1(bounded(tf.nn.relu(variance)))
+
+
+def column(Y: TensorType, F: TensorType) -> tf.Tensor:
+    """The targets Y [..., N, 1] as [..., N], in the precision of F."""
+    return tf.cast(Y, F.dtype)[..., 0]
+
+
+class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
+    r"""A likelihood $p(y \mid f_1..f_J)$ given as a distribution.
+
+    A subclass names its functions (`function_labels`, one for each of the $J$), says which targets it takes
+    (`target_rules`) and returns the distribution of $y$ for function values F, shape [..., N, J], in `conditional`,
+    as a TensorFlow Probability distribution of batch shape [..., N]. The density, the moments and samples follow from
+    it. What is left are integrals over $q(f) = \prod_j \mathcal N(f_j \mid m_j, v_j)$ (Fmu, Fvar [..., N, J];
+    Y [..., N, 1]): Gauss-Hermite quadrature with `nodes` points for each function, unless the subclass has them in
+    closed form.
+
+    Functions enter exponentials through `bounded`: nothing overflows for any f, and gradients stay finite.
+    """
+
+    function_labels: ClassVar[tuple[str, ...]]
+    target_rules: ClassVar[tuple[TargetRule, ...]] = ()
+
+    def __init__(self, nodes: int = 20) -> None:
+        functions = len(self.function_labels)
+        with tf.init_scope():
+            grid = GaussHermite(functions, nodes)
+            self._line = grid if functions == 1 else GaussHermite(1, nodes)
+        super().__init__(input_dim=None, latent_dim=functions, observation_dim=1, quadrature=grid)
+
+    @abc.abstractmethod
+    def conditional(self, F: TensorType) -> tfd.Distribution:
+        """The distribution of y given F [..., N, J]; its batch shape is [..., N]."""
+
+    def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
+        """One draw of y for each row of F [..., N, J], shape [..., N, 1]; the same seed gives the same draw."""
+        from mogp.likelihoods.sampling import sample_y
+
+        return sample_y(self, F, seed)
+
+    def _expect(self, function: Callable[[tf.Tensor], tf.Tensor], mean: TensorType, variance: TensorType) -> tf.Tensor:
+        r"""$\mathbb E\, h(f)$ for one function $f \sim \mathcal N(m, v)$ and an element-wise $h$; m, v [..., N]."""
+        return self._line(function, mean[..., None], variance[..., None])[..., 0]
+
+    @inherit_check_shapes
+    def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
+        return self.conditional(F).log_prob(column(Y, F))
+
+    @inherit_check_shapes
+    def _conditional_mean(self, X: TensorType, F: TensorType) -> tf.Tensor:
+        return self.conditional(F).mean()[..., None]
+
+    @inherit_check_shapes
+    def _conditional_variance(self, X: TensorType, F: TensorType) -> tf.Tensor:
+        return self.conditional(F).variance()[..., None]
+
+    @inherit_check_shapes
+    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+        """The law of total variance, which rounding cannot make negative as it can the difference of two moments."""
+        mean = self.quadrature(lambda F: self.conditional_mean(X, F), Fmu, Fvar)
+
+        def spread(F: tf.Tensor) -> tf.Tensor:
+            return self.conditional_variance(X, F) + tf.square(self.conditional_mean(X, F) - mean)
+
+        return mean, self.quadrature(spread, Fmu, Fvar)

@@ -1,0 +1,160 @@
+"""Likelihoods of real-valued targets: Gaussian noise, constant or varying, shares, and positive quantities."""
+
+from __future__ import annotations
+
+from math import log, pi
+from typing import ClassVar
+
+import gpflow
+import tensorflow as tf
+import tensorflow_probability as tfp
+from check_shapes import check_shapes, inherit_check_shapes
+from gpflow.base import MeanAndVariance, TensorType
+from tensorflow_probability import distributions as tfd
+
+from mogp.likelihoods.base import DistributionLikelihood, bounded, bounded_exp, column, log_normal_dispersion
+from mogp.likelihoods.targets import POSITIVE, UNIT_INTERVAL
+
+__all__ = ["Beta", "Exponential", "Gamma", "Gaussian", "HeteroscedasticGaussian"]
+
+
+class Gaussian(gpflow.likelihoods.Gaussian):
+    r"""$y = f + \epsilon$, $\epsilon \sim \mathcal N(0, \sigma^2)$: GPflow's own likelihood on one function.
+
+    `variance` is $\sigma^2$, learned unless `trainable=False`.
+    """
+
+    function_labels: ClassVar[tuple[str, ...]] = ("mean",)
+
+    def __init__(self, variance: float = 1.0, *, trainable: bool = True) -> None:
+        super().__init__(variance=variance)
+        self.latent_dim = self.observation_dim = 1
+        gpflow.set_trainable(self.variance, trainable)
+
+
+class HeteroscedasticGaussian(DistributionLikelihood):
+    r"""$y \sim \mathcal N(f_1, e^{f_2})$: the mean and the log variance are functions of the input.
+
+    In closed form (Giraldo, §3.4 and Appendix F), with $r = (y - m_1)^2 + v_1$:
+
+    - $\mathbb E_q \log p = -\tfrac12\log 2\pi - \tfrac12 m_2 - \tfrac12 e^{-m_2 + v_2/2}\, r$
+    - $\mathbb E[y] = m_1$, $\mathrm{Var}[y] = v_1 + e^{m_2 + v_2/2}$
+    - $p(y) = \mathbb E_{f_2}\, \mathcal N(y \mid m_1, v_1 + e^{f_2})$: quadrature over $f_2$ alone
+    """
+
+    function_labels = ("mean", "log variance")
+
+    def conditional(self, F: TensorType) -> tfd.Distribution:
+        """The normal distribution with mean $f_1$ and variance $e^{f_2}$."""
+        return tfd.Normal(F[..., 0], tf.exp(0.5 * bounded(F[..., 1])))
+
+    @inherit_check_shapes
+    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        return self._expected_log_prob(Fmu, Fvar, column(Y, Fmu) - Fmu[..., 0])
+
+    @check_shapes("Fmu: [batch..., 2]", "Fcov: [batch..., 2, 2]", "Y: [batch..., 1]", "return: [batch...]")
+    def variational_expectations_joint(self, Fmu: TensorType, Fcov: TensorType, Y: TensorType) -> tf.Tensor:
+        r"""$\mathbb E \log p(y \mid f_1, f_2)$ when the two functions are correlated under $q$.
+
+        With $c = \mathrm{Cov}(f_1, f_2)$ the term $(y - m_1)^2$ becomes $(y - m_1 + c)^2$. Shapes: Fmu [..., N, 2],
+        Fcov [..., N, 2, 2], Y [..., N, 1]; the result is [..., N].
+        """
+        return self._expected_log_prob(Fmu, tf.linalg.diag_part(Fcov), column(Y, Fmu) - Fmu[..., 0] + Fcov[..., 0, 1])
+
+    def _expected_log_prob(self, Fmu: TensorType, Fvar: TensorType, residual: tf.Tensor) -> tf.Tensor:
+        m2, v1, v2 = Fmu[..., 1], Fvar[..., 0], Fvar[..., 1]
+        precision = bounded_exp(-m2 + 0.5 * v2)
+        return -0.5 * (log(2 * pi) + bounded(m2) + precision * (residual**2 + v1))
+
+    @inherit_check_shapes
+    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+        return Fmu[..., :1], Fvar[..., :1] + bounded_exp(Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
+
+    @inherit_check_shapes
+    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        m1, v1 = Fmu[..., :1], Fvar[..., :1]
+
+        def log_density(f2: tf.Tensor) -> tf.Tensor:
+            return tfd.Normal(m1, tf.sqrt(v1 + bounded_exp(f2))).log_prob(tf.cast(Y, f2.dtype))
+
+        return self._line.logspace(log_density, Fmu[..., 1:], Fvar[..., 1:])[..., 0]
+
+
+class Beta(DistributionLikelihood):
+    r"""$y \sim \mathrm{Beta}(a, b)$ on $(0, 1)$ with $a = e^{f_1}$, $b = e^{f_2}$.
+
+    $\mathbb E_q\log p = (e^{m_1+v_1/2} - 1)\log y + (e^{m_2+v_2/2} - 1)\log(1-y) - \mathbb E_q\log B(a, b)$,
+    with quadrature for the last term only.
+    """
+
+    function_labels = ("log a", "log b")
+    target_rules = UNIT_INTERVAL
+
+    def conditional(self, F: TensorType) -> tfd.Distribution:
+        """The Beta distribution with parameters $e^{f_1}$ and $e^{f_2}$."""
+        return tfd.Beta(bounded_exp(F[..., 0]), bounded_exp(F[..., 1]))
+
+    @inherit_check_shapes
+    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        def log_beta(F: tf.Tensor) -> tf.Tensor:
+            return tfp.math.lbeta(bounded_exp(F[..., :1]), bounded_exp(F[..., 1:]))
+
+        y, mean = column(Y, Fmu), bounded_exp(Fmu + 0.5 * Fvar)
+        density = (mean[..., 0] - 1.0) * tf.math.log(y) + (mean[..., 1] - 1.0) * tf.math.log1p(-y)
+        return density - self.quadrature(log_beta, Fmu, Fvar)[..., 0]
+
+
+class Gamma(DistributionLikelihood):
+    r"""$y \sim \mathrm{Gamma}(\alpha, \beta)$ on $y > 0$ with shape $\alpha = e^{f_1}$ and rate $\beta = e^{f_2}$.
+
+    With $A = \mathbb E[\alpha] = e^{m_1+v_1/2}$, $B = \mathbb E[1/\beta] = e^{-m_2+v_2/2}$:
+
+    - $\mathbb E_q\log p = -\mathbb E\ln\Gamma(\alpha) + A\,(m_2 + \log y) - \log y - y\,e^{m_2+v_2/2}$,
+      with quadrature over $f_1$ for the first term only
+    - $\mathbb E[y] = AB$, $\mathrm{Var}[y] = AB^2e^{v_2} + A^2B^2(e^{v_1+v_2} - 1)$
+    """
+
+    function_labels = ("log shape", "log rate")
+    target_rules = POSITIVE
+
+    def conditional(self, F: TensorType) -> tfd.Distribution:
+        """The Gamma distribution with shape $e^{f_1}$ and rate $e^{f_2}$."""
+        return tfd.Gamma(bounded_exp(F[..., 0]), log_rate=bounded(F[..., 1]))
+
+    @inherit_check_shapes
+    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        y, mean = column(Y, Fmu), bounded_exp(Fmu + 0.5 * Fvar)
+        shape, rate, log_y = mean[..., 0], mean[..., 1], tf.math.log(y)
+        log_gamma = self._expect(lambda f: tf.math.lgamma(bounded_exp(f)), Fmu[..., 0], Fvar[..., 0])
+        return -log_gamma + shape * (bounded(Fmu[..., 1]) + log_y) - log_y - y * rate
+
+    @inherit_check_shapes
+    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+        shape, scale = bounded_exp(Fmu[..., :1] + 0.5 * Fvar[..., :1]), bounded_exp(-Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
+        mean, v = shape * scale, tf.nn.relu(Fvar)
+        spread = log_normal_dispersion(v[..., :1] + v[..., 1:])
+        return mean, mean * (scale * bounded_exp(v[..., 1:]) + mean * spread)
+
+
+class Exponential(DistributionLikelihood):
+    r"""$p(y) = b\,e^{-by}$ on $y > 0$ with rate $b = e^{f}$, so that the mean is $e^{-f}$.
+
+    (GPflow's `Exponential` has the mean $e^{f}$ instead.) In closed form, with $\mu = e^{-m+v/2}$:
+    $\mathbb E_q\log p = m - y\,e^{m+v/2}$, $\mathbb E[y] = \mu$, $\mathrm{Var}[y] = \mu^2(2e^{v} - 1)$.
+    """
+
+    function_labels = ("log rate",)
+    target_rules = POSITIVE
+
+    def conditional(self, F: TensorType) -> tfd.Distribution:
+        """The exponential distribution with rate $e^{f}$."""
+        return tfd.Exponential(bounded_exp(F[..., 0]))
+
+    @inherit_check_shapes
+    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        return (bounded(Fmu) - tf.cast(Y, Fmu.dtype) * bounded_exp(Fmu + 0.5 * Fvar))[..., 0]
+
+    @inherit_check_shapes
+    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+        mean = bounded_exp(-Fmu + 0.5 * Fvar)
+        return mean, mean**2 * (2.0 * log_normal_dispersion(Fvar) + 1.0)

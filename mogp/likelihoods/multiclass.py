@@ -1,0 +1,127 @@
+"""Likelihoods of class labels, one latent function for each class: softmax by Monte Carlo, and robust-max."""
+
+from __future__ import annotations
+
+import gpflow
+import tensorflow as tf
+from check_shapes import check_shapes, inherit_check_shapes
+from gpflow.base import MeanAndVariance, TensorType
+from gpflow.quadrature import hermgauss
+
+from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
+
+__all__ = ["RobustMax", "Softmax"]
+
+
+class Softmax(gpflow.likelihoods.Softmax):
+    r"""$p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ for labels $k = 0..C-1$, integrated by Monte Carlo.
+
+    GPflow's likelihood with randomness that can be repeated. Training draws $S$ (`samples`) new points of $q(f)$ for
+    every row from the likelihood's own `generator`; its state is a variable, which a checkpoint keeps. Prediction uses
+    one fixed set of `prediction_samples` standard normal draws for every row: the probabilities of a row sum to one,
+    are the same in every call and whatever the other rows, and asking for them leaves the generator alone.
+
+    Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+    """
+
+    def __init__(self, classes: int, samples: int = 20, *, prediction_samples: int = 1000, seed: int = 0) -> None:
+        _at_least_two("Softmax", classes)
+        super().__init__(classes)
+        self.function_labels = _class_labels(classes)
+        self.num_monte_carlo_points = samples
+        self.prediction_samples = prediction_samples
+        self.seed = seed
+        self.generator = tf.random.Generator.from_seed(seed, alg="philox")
+
+    @inherit_check_shapes
+    def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
+        return _of_class(tf.nn.log_softmax(F), Y)
+
+    @inherit_check_shapes
+    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        shape = tf.concat([[self.num_monte_carlo_points], tf.shape(Fmu)], axis=0)
+        F = _reparametrise(Fmu, Fvar, self.generator.normal(shape, dtype=Fmu.dtype))
+        return tf.reduce_mean(self._log_prob(X, F, Y), axis=0)
+
+    @inherit_check_shapes
+    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+        p = tf.reduce_mean(tf.nn.softmax(self._fixed_draws(Fmu, Fvar)), axis=0)
+        return p, p - p**2
+
+    @inherit_check_shapes
+    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        log_p = self._log_prob(X, self._fixed_draws(Fmu, Fvar), Y)
+        return tf.reduce_logsumexp(log_p, axis=0) - tf.math.log(tf.cast(self.prediction_samples, log_p.dtype))
+
+    def _fixed_draws(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
+        shape = [self.prediction_samples, *[1] * (len(Fmu.shape) - 1), self.num_classes]
+        return _reparametrise(Fmu, Fvar, tf.random.stateless_normal(shape, seed=[self.seed, 0], dtype=Fmu.dtype))
+
+
+class RobustMax(gpflow.likelihoods.MultiClass):
+    r"""$p(y = k \mid f) = 1 - \epsilon$ if $f_k$ is the largest, $\epsilon / (C - 1)$ otherwise; labels $k = 0..C-1$.
+
+    GPflow's `MultiClass`, with $\pi_k = P(f_k\text{ is the largest})$ by quadrature with `nodes` points. Here the
+    predicted $\pi_k$ are divided by their sum, which quadrature leaves off one, so that the probabilities
+    $p(y = k) = (1 - \epsilon)\pi_k + \frac{\epsilon}{C-1}(1 - \pi_k)$ sum to one (Panos prints only the first term).
+
+    Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+    """
+
+    def __init__(self, classes: int, epsilon: float = 1e-3, *, nodes: int = 20) -> None:
+        _at_least_two("RobustMax", classes)
+        super().__init__(classes, invlink=gpflow.likelihoods.RobustMax(classes, epsilon))
+        self.function_labels = _class_labels(classes)
+        self.num_gauss_hermite_points = nodes
+
+    @inherit_check_shapes
+    def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
+        return _of_class(tf.math.log(self._conditional_mean(X, F)), Y)
+
+    @inherit_check_shapes
+    def _conditional_mean(self, X: TensorType, F: TensorType) -> tf.Tensor:
+        largest = tf.one_hot(tf.argmax(F, axis=-1), self.num_classes, dtype=F.dtype)
+        return self._class_probabilities(largest)
+
+    @inherit_check_shapes
+    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+        p = self._class_probabilities(self.probability_largest(Fmu, Fvar))
+        return p, p - p**2
+
+    @inherit_check_shapes
+    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        return _of_class(tf.math.log(self._predict_mean_and_var(X, Fmu, Fvar)[0]), Y)
+
+    @check_shapes("Fmu: [N, C]", "Fvar: [N, C]", "return: [N, C]")
+    def probability_largest(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
+        r"""$\pi_k$, the probability under $q$ that $f_k$ is the largest of the functions, for every class $k$."""
+        points, weights = hermgauss(self.num_gauss_hermite_points)
+
+        def one_class(k: tf.Tensor) -> tf.Tensor:
+            label = tf.fill([tf.shape(Fmu)[0], 1], k)
+            return self.invlink.prob_is_largest(label, Fmu, Fvar, points, weights)[:, 0]
+
+        pi = tf.map_fn(one_class, tf.range(self.num_classes), fn_output_signature=Fmu.dtype)
+        return tf.transpose(pi / tf.reduce_sum(pi, axis=0))
+
+    def _class_probabilities(self, pi: tf.Tensor) -> tf.Tensor:
+        return (1.0 - self.invlink.epsilon) * pi + self.invlink.eps_k1 * (1.0 - pi)
+
+
+def _of_class(values: tf.Tensor, Y: TensorType) -> tf.Tensor:
+    """The entry of `values` [..., N, C] that belongs to the label in Y [..., N, 1]."""
+    chosen = tf.one_hot(tf.cast(Y[..., 0], tf.int32), values.shape[-1], dtype=values.dtype)
+    return tf.reduce_sum(chosen * values, axis=-1)
+
+
+def _reparametrise(Fmu: TensorType, Fvar: TensorType, noise: tf.Tensor) -> tf.Tensor:
+    return Fmu + tf.sqrt(tf.maximum(Fvar, SMALLEST_VARIANCE)) * noise
+
+
+def _class_labels(classes: int) -> tuple[str, ...]:
+    return tuple(f"class {k}" for k in range(classes))
+
+
+def _at_least_two(kind: str, classes: int) -> None:
+    if classes < 2:
+        raise ValueError(f"{kind} needs at least 2 classes, got {classes}; give the number of distinct labels.")

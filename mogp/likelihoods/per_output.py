@@ -1,0 +1,95 @@
+"""A likelihood for each output, and which latent functions belong to which output."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, Protocol
+
+import gpflow
+from gpflow.likelihoods import Likelihood
+from numpy.typing import ArrayLike
+
+from mogp.likelihoods.targets import check_targets
+
+__all__ = ["PerOutput"]
+
+
+class _Output(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def Y(self) -> ArrayLike: ...  # noqa: N802
+
+
+class _Data(Protocol):
+    @property
+    def outputs(self) -> Sequence[_Output]: ...
+
+
+class PerOutput(gpflow.base.Module):
+    r"""The likelihoods of $D$ outputs, each on latent functions of its own.
+
+    Output $d$ has the likelihood `likelihoods[d]` with $J_d$ functions (`latent_dims[d]`). The
+    $J = \sum_d J_d$ functions (`num_functions`) are numbered in the order of the outputs, and `functions(d)` are those
+    of output $d$. Given a mapping from output names to likelihoods, the outputs of the data must have these names in
+    this order. One likelihood object may serve several outputs: they then share its parameters.
+    """
+
+    def __init__(self, likelihoods: Sequence[Likelihood] | Mapping[str, Likelihood]) -> None:
+        super().__init__()
+        named = isinstance(likelihoods, Mapping)
+        self.output_names: tuple[str, ...] | None = tuple(likelihoods) if named else None
+        self.likelihoods: list[Any] = list(likelihoods.values() if isinstance(likelihoods, Mapping) else likelihoods)
+        if not self.likelihoods:
+            raise ValueError("PerOutput was given no likelihood; give one for each output.")
+        for d, likelihood in enumerate(self.likelihoods):
+            if not isinstance(likelihood, Likelihood):
+                raise TypeError(
+                    f"likelihood {d} is {likelihood!r}, not a gpflow.likelihoods.Likelihood; "
+                    "give an object such as mogp.likelihoods.Poisson()."
+                )
+        self.latent_dims: tuple[int, ...] = tuple(likelihood.latent_dim or 1 for likelihood in self.likelihoods)
+
+    @property
+    def num_functions(self) -> int:
+        """$J$, the number of latent functions of all outputs together."""
+        return sum(self.latent_dims)
+
+    def functions(self, d: int) -> range:
+        """The numbers of the latent functions that output $d$ owns."""
+        ends = list(accumulate(self.latent_dims))
+        return range(ends[d] - self.latent_dims[d], ends[d])
+
+    def function_names(self, output_names: Sequence[str]) -> list[str]:
+        """A name such as "price/log variance" for each of the $J$ functions."""
+        self._check_number(len(output_names))
+        return [
+            f"{name}/{label}"
+            for name, likelihood, functions in zip(output_names, self.likelihoods, self.latent_dims, strict=True)
+            for label in getattr(likelihood, "function_labels", _plain_labels(functions))
+        ]
+
+    def check(self, data: _Data) -> None:
+        """Raise a ValueError unless every output of `data` has a likelihood, and targets that its likelihood takes."""
+        self._check_number(len(data.outputs))
+        names = tuple(output.name for output in data.outputs)
+        if self.output_names is not None and names != self.output_names:
+            raise ValueError(
+                f"the likelihoods are for the outputs {list(self.output_names)}, the data have {list(names)}; "
+                "give the likelihoods under the names of the outputs and in their order."
+            )
+        for likelihood, output in zip(self.likelihoods, data.outputs, strict=True):
+            check_targets(likelihood, output.Y, output.name)
+
+    def _check_number(self, outputs: int) -> None:
+        if outputs != len(self.likelihoods):
+            raise ValueError(
+                f"{len(self.likelihoods)} likelihoods ({', '.join(type(one).__name__ for one in self.likelihoods)}) "
+                f"for {outputs} outputs; give one likelihood for each output."
+            )
+
+
+def _plain_labels(functions: int) -> tuple[str, ...]:
+    return ("f",) if functions == 1 else tuple(f"f{j}" for j in range(1, functions + 1))

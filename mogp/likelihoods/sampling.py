@@ -1,0 +1,123 @@
+"""Samples of y given function values, from our likelihoods and from GPflow's own."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from gpflow import likelihoods as stock
+from gpflow.base import TensorType
+from gpflow.functions import Function
+from tensorflow_probability import distributions as tfd
+
+__all__ = ["conditional", "sample_y"]
+
+
+def sample_y(likelihood: Any, F: TensorType, seed: int | TensorType, X: TensorType | None = None) -> tf.Tensor:
+    """One draw of y for each row of F [..., N, J], shape [..., N, 1].
+
+    `seed` is a whole number or a pair of them (an int32 tensor of shape [2]); the same seed gives the same draw, in
+    any order of calls, in or out of a `tf.function`. X [..., N, P] is needed only where the noise of a GPflow
+    likelihood is a function of the inputs.
+    """
+    F = tf.convert_to_tensor(F)
+    draw = conditional(likelihood, F, X).sample(seed=_stateless(seed))
+    return tf.cast(draw, F.dtype)[..., None]
+
+
+def _stateless(seed: int | TensorType) -> TensorType:
+    if isinstance(seed, int | np.integer):
+        return tf.constant(np.array([seed], dtype=np.int64).view(np.int32))
+    return seed
+
+
+@singledispatch
+def conditional(likelihood: Any, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    """The distribution of y given F [..., N, J], of batch shape [..., N].
+
+    Ours come from the likelihood's method `conditional(F)`. Another class is made known with
+    `@conditional.register(ItsClass)`.
+    """
+    if not hasattr(likelihood, "conditional"):
+        raise TypeError(
+            f"cannot sample from the likelihood {type(likelihood).__name__}: it has no method conditional(F) that "
+            "returns the distribution of y. Add one, or register a function for the class with "
+            f"@mogp.likelihoods.conditional.register({type(likelihood).__name__})."
+        )
+    return likelihood.conditional(F)
+
+
+@conditional.register(stock.Gaussian)
+def _(likelihood: stock.Gaussian, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    variance = likelihood.conditional_variance(_inputs(likelihood, F, X), F)
+    return tfd.Normal(F, tf.sqrt(variance))[..., 0]
+
+
+@conditional.register(stock.StudentT)
+def _(likelihood: stock.StudentT, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    scale = tf.broadcast_to(likelihood._scale(_inputs(likelihood, F, X)), tf.shape(F))
+    return tfd.StudentT(tf.cast(likelihood.df, F.dtype), F, scale)[..., 0]
+
+
+@conditional.register(stock.Exponential)
+def _(likelihood: stock.Exponential, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    return tfd.Exponential(1.0 / likelihood.invlink(F[..., 0]))
+
+
+@conditional.register(stock.Gamma)
+def _(likelihood: stock.Gamma, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    shape = tf.broadcast_to(likelihood._shape(_inputs(likelihood, F, X)), tf.shape(F))
+    return tfd.Gamma(shape[..., 0], 1.0 / likelihood.invlink(F[..., 0]))
+
+
+@conditional.register(stock.Beta)
+def _(likelihood: stock.Beta, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    mean, scale = likelihood.invlink(F), likelihood._scale(_inputs(likelihood, F, X))
+    return tfd.Beta((mean * scale)[..., 0], ((1.0 - mean) * scale)[..., 0])
+
+
+@conditional.register(stock.Poisson)
+def _(likelihood: stock.Poisson, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    return tfd.Poisson(likelihood.conditional_mean(X, F)[..., 0])
+
+
+@conditional.register(stock.Bernoulli)
+def _(likelihood: stock.Bernoulli, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    return tfd.Bernoulli(probs=likelihood.invlink(F[..., 0]))
+
+
+@conditional.register(stock.Ordinal)
+def _(likelihood: stock.Ordinal, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    probabilities = likelihood._make_phi(F)
+    return tfd.Categorical(probs=tf.reshape(probabilities, tf.concat([tf.shape(F)[:-1], [likelihood.num_bins]], 0)))
+
+
+@conditional.register(stock.Softmax)
+def _(likelihood: stock.Softmax, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    return tfd.Categorical(logits=F)
+
+
+@conditional.register(stock.MultiClass)
+def _(likelihood: stock.MultiClass, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    probabilities = likelihood.invlink(tf.reshape(F, [-1, likelihood.num_classes]))
+    return tfd.Categorical(probs=tf.reshape(probabilities, tf.shape(F)))
+
+
+@conditional.register(stock.MultiLatentTFPConditional)
+def _(likelihood: stock.MultiLatentTFPConditional, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+    return likelihood.conditional_distribution(F)[..., 0]
+
+
+def _inputs(likelihood: Any, F: TensorType, X: TensorType | None) -> TensorType:
+    """The inputs X, or as many empty ones where the noise does not depend on them."""
+    if X is not None:
+        return X
+    varying = [name for name, value in vars(likelihood).items() if isinstance(value, Function)]
+    if varying:
+        raise ValueError(
+            f"the {varying[0]} of the likelihood {type(likelihood).__name__} is a function of the inputs: "
+            "give them, as sample_y(likelihood, F, seed, X=X)."
+        )
+    return tf.zeros(tf.concat([tf.shape(F)[:-1], [0]], 0), F.dtype)

@@ -1,0 +1,152 @@
+"""Which targets a likelihood can take, checked once, before training, in words that name the row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from gpflow import likelihoods as stock
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["TargetRule", "check_targets", "target_rules"]
+
+
+@dataclass(frozen=True)
+class TargetRule:
+    """One way for targets to be wrong: `broken(y)` marks them, the words say what they are and what to do."""
+
+    fault: str
+    broken: Callable[[NDArray[np.float64]], NDArray[np.bool_]]
+    requirement: str
+    advice: str
+
+
+FINITE = TargetRule(
+    "non-finite",
+    lambda y: ~np.isfinite(y),
+    "targets must be finite numbers",
+    "Drop those rows: outputs need not have the same rows",
+)
+COUNTS = (
+    TargetRule(
+        "negative",
+        lambda y: y < 0,
+        "counts must be >= 0",
+        "Drop or correct those rows, or use likelihoods.Gaussian() for signed targets",
+    ),
+    TargetRule(
+        "fractional",
+        lambda y: y != np.floor(y),
+        "counts must be whole numbers",
+        "Undo any scaling of the counts, or use likelihoods.Gamma() for positive real targets",
+    ),
+)
+POSITIVE = (
+    TargetRule(
+        "zero or negative",
+        lambda y: y <= 0,
+        "targets must be > 0",
+        "Drop or correct those rows, replace zeros by the smallest value that can be measured, "
+        "or use likelihoods.Gaussian() for signed targets",
+    ),
+)
+UNIT_INTERVAL = (
+    TargetRule(
+        "out-of-range",
+        lambda y: (y <= 0) | (y >= 1),
+        "targets must lie strictly between 0 and 1",
+        "Bring shares that touch the ends inside with numpy.clip(y, 1e-5, 1 - 1e-5), and divide percentages by 100",
+    ),
+)
+BINARY = (
+    TargetRule(
+        "non-binary",
+        lambda y: (y != 0) & (y != 1),
+        "targets must be 0 or 1",
+        "Recode the two classes as 0 and 1, or use likelihoods.Softmax(classes) for more than two",
+    ),
+)
+
+
+def labels(classes: int) -> tuple[TargetRule, ...]:
+    """The rule of class labels 0, 1, ..., classes - 1."""
+    return (
+        TargetRule(
+            "unknown-class",
+            lambda y: (y < 0) | (y >= classes) | (y != np.floor(y)),
+            f"labels must be whole numbers from 0 to {classes - 1}",
+            "Recode the labels with numpy.unique(y, return_inverse=True), or raise the number of classes",
+        ),
+    )
+
+
+@singledispatch
+def target_rules(likelihood: object) -> tuple[TargetRule, ...]:
+    """The rules of a likelihood: its own `target_rules`, those of a stock GPflow class, or none."""
+    rules: tuple[TargetRule, ...] = getattr(likelihood, "target_rules", ())
+    return rules
+
+
+@target_rules.register(stock.Poisson)
+def _(likelihood: stock.Poisson) -> tuple[TargetRule, ...]:
+    return COUNTS
+
+
+@target_rules.register(stock.Exponential)
+@target_rules.register(stock.Gamma)
+def _(likelihood: stock.Exponential | stock.Gamma) -> tuple[TargetRule, ...]:
+    return POSITIVE
+
+
+@target_rules.register(stock.Beta)
+def _(likelihood: stock.Beta) -> tuple[TargetRule, ...]:
+    return UNIT_INTERVAL
+
+
+@target_rules.register(stock.Bernoulli)
+def _(likelihood: stock.Bernoulli) -> tuple[TargetRule, ...]:
+    return BINARY
+
+
+@target_rules.register(stock.Softmax)
+@target_rules.register(stock.MultiClass)
+def _(likelihood: stock.Softmax | stock.MultiClass) -> tuple[TargetRule, ...]:
+    return labels(likelihood.num_classes)
+
+
+@target_rules.register(stock.Ordinal)
+def _(likelihood: stock.Ordinal) -> tuple[TargetRule, ...]:
+    return labels(likelihood.num_bins)
+
+
+def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
+    """Raise a ValueError if the targets Y, [N, 1], of the output called `name` are not what the likelihood takes.
+
+    Likelihoods that declare no rules are held to finite targets only.
+    """
+    kind = type(likelihood).__name__
+    try:
+        y = np.asarray(Y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"output '{name}' ({kind}) has targets that are not numbers: {error}. "
+            "Recode labels as 0, 1, ... with numpy.unique(y, return_inverse=True)."
+        ) from error
+    rules = target_rules(likelihood)
+    columns = likelihood.observation_dim or (1 if rules or isinstance(likelihood, stock.ScalarLikelihood) else None)
+    if columns and (y.ndim != 2 or y.shape[1] != columns):
+        raise ValueError(
+            f"output '{name}' ({kind}) has targets of shape {y.shape}; expected (rows, {columns}). "
+            "Reshape one target with Y.reshape(-1, 1); give every further column an output of its own."
+        )
+    for rule in (FINITE, *rules):
+        broken = np.argwhere(rule.broken(y))
+        if len(broken):
+            first = tuple(broken[0])
+            raise ValueError(
+                f"output '{name}' ({kind}) has {len(broken)} {rule.fault} target{'s' if len(broken) > 1 else ''}, "
+                f"first at row {first[0]} ({y[first]}); {rule.requirement}. {rule.advice}."
+            )

@@ -1,0 +1,73 @@
+"""Cholesky factors that survive matrices on the edge of positive definiteness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gpflow
+import tensorflow as tf
+
+_LARGEST_JITTER = 1e-2
+
+
+def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covariance") -> tf.Tensor:
+    """Lower factor `L` with `L Lᵀ = K + ε I` for a batch of matrices `K [..., M, M]`.
+
+    `ε` starts at `jitter` (GPflow's default jitter if None). Members of the batch whose factorisation fails, and only
+    those, are tried again with ten times as much, up to 1e-2 of their mean diagonal; then the error names the matrix.
+    A `K` that holds NaN fails at once: no jitter repairs it.
+    """
+
+    @tf.custom_gradient
+    def factor(K: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        L, _ = cholesky_and_jitter(K, jitter, name)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            """`½ (G + Gᵀ)` with `G = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹`, where `Φ` keeps the lower triangle and half the diagonal."""
+            inner = tf.linalg.band_part(tf.linalg.matmul(L, upstream, adjoint_a=True), -1, 0)
+            inner = tf.linalg.set_diag(inner, 0.5 * tf.linalg.diag_part(inner))
+            inverse = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], dtype=L.dtype))
+            G = tf.linalg.matmul(tf.linalg.matmul(inverse, inner, adjoint_a=True), inverse)
+            return 0.5 * (G + tf.linalg.adjoint(G))
+
+        return L, gradient
+
+    L: tf.Tensor = factor(K)
+    return L
+
+
+def cholesky_and_jitter(
+    K: tf.Tensor, jitter: float | None = None, name: str = "the covariance"
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """As `cholesky`, without a gradient of its own, and with the jitter `ε [...]` that each member needed."""
+    start = gpflow.default_jitter() if jitter is None else jitter
+    tiny, smallest = (1e-300, 1e-10) if K.dtype == tf.float64 else (1e-30, 1e-6)
+    eye = tf.eye(tf.shape(K)[-1], dtype=K.dtype)
+    scale = tf.maximum(tf.reduce_mean(tf.linalg.diag_part(K), -1), tf.cast(tiny, K.dtype))
+    finite = tf.reduce_all(tf.math.is_finite(K), (-2, -1))
+
+    def failed(L: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(tf.math.is_nan(tf.linalg.diag_part(L)), -1)
+
+    def unfinished(L: tf.Tensor, added: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(failed(L) & finite & (added < _LARGEST_JITTER * scale))
+
+    def harder(L: tf.Tensor, added: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        bad = failed(L)
+        more = tf.where(bad, tf.maximum(10 * added, smallest * scale), added)
+        again = tf.linalg.cholesky(K + more[..., None, None] * eye)
+        return tf.where(bad[..., None, None], again, L), more
+
+    added = tf.fill(tf.shape(K)[:-2], tf.cast(start, K.dtype))
+    L, added = tf.while_loop(unfinished, harder, (tf.linalg.cholesky(K + start * eye), added))
+    diagonal = tf.linalg.diag_part(K)
+    tf.debugging.Assert(
+        tf.reduce_all(finite),
+        [f"{name} holds NaN or infinite entries, shape", tf.shape(K), "- a step size that is too large is the usual cause"],
+    )
+    tf.debugging.Assert(
+        ~tf.reduce_any(failed(L)),
+        [f"{name} is not positive definite, even with jitter", tf.reduce_max(added), ": shape", tf.shape(K), ", diagonal from"]
+        + [tf.reduce_min(diagonal), "to", tf.reduce_max(diagonal), "- use fewer inducing points, shorter lengthscales or float64"],
+    )
+    return L, added

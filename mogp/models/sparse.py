@@ -1,0 +1,253 @@
+"""`SparseMOGP`: the one model that joins a prior, inducing variables, a posterior and likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import tensorflow as tf
+from gpflow.likelihoods import Likelihood
+from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
+
+from mogp.batches import Batch
+from mogp.data import Array, MultiOutputData
+from mogp.inducing import InducingPoints
+from mogp.likelihoods import PerOutput, sample_y
+from mogp.posteriors import Factors, Full, Posterior
+from mogp.priors import Conditional, Marginals, Prior
+
+_ROWS_AT_ONCE = 8192
+
+
+class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
+    r"""A sparse variational multi-output GP.
+
+    Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions $f_1 \dots f_J$ (the prior); the
+    likelihood of output $d$ reads the $J_d$ functions it owns. The bound is
+
+    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))}[\log p(y_{dn} \mid f)] -
+      \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)].$$
+
+    Args:
+        prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`.
+        inducing: the inducing variables: `kmeans_points(data, M, sets=len(kernels))` and the like.
+        likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or a `PerOutput`.
+        posterior: the variational family; `Full()` (whitened) if None.
+        names: the outputs' names; those of the likelihood's dict, or "output 0", … if None.
+    """
+
+    def __init__(
+        self,
+        prior: Prior,
+        inducing: InducingPoints,
+        likelihood: Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood] | PerOutput,
+        posterior: Posterior | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(likelihood, Likelihood):
+            likelihood = [likelihood]
+        self.likelihood = likelihood if isinstance(likelihood, PerOutput) else PerOutput(likelihood)
+        self.prior = prior
+        self.inducing = inducing
+        self.posterior = Full() if posterior is None else posterior
+        if self.likelihood.num_functions != prior.num_functions:
+            raise ValueError(
+                f"the likelihoods read {self.likelihood.num_functions} latent functions "
+                f"({', '.join(f'{type(k).__name__}: {j}' for k, j in zip(self.likelihood.likelihoods, self.likelihood.latent_dims, strict=True))}), "
+                f"the prior makes {prior.num_functions}; give the prior functions={self.likelihood.num_functions}."
+            )
+        kernels = len(prior.kernels)
+        if inducing.num_sets not in (None, kernels):
+            raise ValueError(
+                f"{inducing.num_sets} sets of inducing inputs for {kernels} distinct kernels; use sets={kernels}, or one shared set."
+            )
+        self.posterior.build(kernels, prior.copies, inducing.num_inducing)
+        given = self.likelihood.output_names if names is None else names
+        self.names: tuple[str, ...] = tuple(given or (f"output {d}" for d in range(len(self.likelihood.likelihoods))))
+        if len(self.names) != len(self.likelihood.likelihoods):
+            raise ValueError(f"{len(self.names)} names for {len(self.likelihood.likelihoods)} outputs.")
+
+    # ------------------------------------------------------------------------------------------------- the bound
+
+    def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData) -> tf.Tensor:
+        """GPflow's name for the ELBO."""
+        return self.elbo(data)
+
+    def elbo(self, data: Batch | MultiOutputData) -> tf.Tensor:
+        """The evidence lower bound, estimated on a batch (exact on all the data)."""
+        batch = self._batch(data)
+        factors = self.factors()
+        return tf.add_n(self.data_terms(batch, factors)) - self.kl(factors)
+
+    def data_terms(self, data: Batch | MultiOutputData, factors: Factors | None = None) -> list[tf.Tensor]:
+        """The expected log-likelihood of each output, scaled to all its rows."""
+        batch = self._batch(data)
+        functions = self.condition(batch.X, factors)
+        terms = []
+        for d, (likelihood, own) in enumerate(zip(self.likelihood.likelihoods, batch.outputs, strict=True)):
+            f = functions.marginals(self.likelihood.functions(d), own.rows)
+            X = batch.X if own.rows is None else tf.gather(batch.X, own.rows)
+            terms.append(tf.reduce_sum(own.weight * likelihood.variational_expectations(X, f.mean, f.var, own.Y)))
+        return terms
+
+    def kl(self, factors: Factors | None = None) -> tf.Tensor:
+        """`KL[q(u) || p(u)]`, summed over the latent GPs."""
+        return tf.reduce_sum(self.posterior.kl(self.factors() if factors is None else factors))
+
+    def factors(self) -> Factors:
+        """The covariance of the inducing variables, factorised."""
+        return self.posterior.factorise(self.inducing.Kuu(self.prior.kernels))
+
+    def condition(self, X: tf.Tensor, factors: Factors | None = None, full_cov: bool = False) -> Conditional:
+        """The posterior of all functions at `X [N, P]`."""
+        factors = self.factors() if factors is None else factors
+        return self.prior.condition(X, self.inducing, self.posterior, factors, full_cov)
+
+    def _batch(self, data: Batch | MultiOutputData) -> Batch:
+        if isinstance(data, MultiOutputData):
+            self.check(data)
+            return data.full()
+        return data
+
+    def check(self, data: MultiOutputData) -> None:
+        """Raise unless the data fit the model: outputs, input dimension, targets that the likelihoods allow."""
+        if data.num_outputs != len(self.names):
+            raise ValueError(
+                f"the data have {data.num_outputs} outputs ({', '.join(data.names)}), the model has {len(self.names)} ({', '.join(self.names)})."
+            )
+        expected = int(self.inducing.Z.shape[-1])
+        if data.input_dim != expected:
+            raise ValueError(f"the data have {data.input_dim} input columns, the inducing inputs have {expected}.")
+        self.likelihood.check(data)
+
+    # ------------------------------------------------------------------------------------------------- prediction
+
+    def predict_f(
+        self,
+        Xnew: npt.ArrayLike,
+        output: int | str | None = None,
+        full_cov: bool = False,
+        full_output_cov: bool = False,
+    ) -> Marginals:
+        """Mean and variance of the latent functions at `Xnew [N, P]`.
+
+        Args:
+            Xnew: where.
+            output: only the functions of this output; all `J` if None.
+            full_cov: covariances between points, `[J, N, N]`.
+            full_output_cov: covariances between functions, `[N, J, J]`.
+        """
+        if full_cov and full_output_cov:
+            raise ValueError("ask for full_cov or full_output_cov, not both.")
+        functions = range(self.prior.num_functions) if output is None else self.likelihood.functions(self.index(output))
+        return self.condition(self._inputs(Xnew), full_cov=full_cov).marginals(functions, full_output_cov=full_output_cov)
+
+    def predict_y(self, Xnew: npt.ArrayLike, output: int | str | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Predictive mean and variance of the targets at `Xnew [N, P]`.
+
+        `[N, T_d]` for one output; the outputs' columns side by side if `output` is None. For class outputs the columns
+        are class probabilities.
+        """
+        X = self._inputs(Xnew)
+        conditional = self.condition(X)
+        wanted = range(len(self.names)) if output is None else [self.index(output)]
+        parts = []
+        for d in wanted:
+            f = conditional.marginals(self.likelihood.functions(d))
+            parts.append(self.likelihood.likelihoods[d].predict_mean_and_var(X, f.mean, f.var))
+        return tf.concat([m for m, _ in parts], -1), tf.concat([v for _, v in parts], -1)
+
+    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+        """Log predictive density of every observed target, `[N_d]` for each output by name."""
+        self.check(data)
+        batch = data.full()
+        conditional = self.condition(batch.X)
+        densities = {}
+        for d, (name, own) in enumerate(zip(self.names, batch.outputs, strict=True)):
+            f = conditional.marginals(self.likelihood.functions(d), own.rows)
+            X = batch.X if own.rows is None else tf.gather(batch.X, own.rows)
+            densities[name] = self.likelihood.likelihoods[d].predict_log_density(X, f.mean, f.var, own.Y)
+        return densities
+
+    def predict_f_samples(
+        self, Xnew: npt.ArrayLike, samples: int = 1, output: int | str | None = None, seed: int = 0
+    ) -> tf.Tensor:
+        """Draws of the latent functions as functions of `Xnew`, `[samples, N, J]`, correlated over points."""
+        f = self.predict_f(Xnew, output, full_cov=True)
+        jitter = gpflow.default_jitter() * tf.eye(tf.shape(f.var)[-1], dtype=f.var.dtype)
+        noise = tf.random.stateless_normal(tf.concat([[samples], tf.shape(f.var)[:-1], [1]], 0), [seed, 0], dtype=f.var.dtype)
+        draws = tf.linalg.matmul(tf.linalg.cholesky(f.var + jitter), noise)[..., 0]
+        return f.mean + tf.linalg.matrix_transpose(draws)
+
+    def predict_y_samples(self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0) -> tf.Tensor:
+        """Draws of the targets of one output, `[samples, N, T_d]`, independent over points."""
+        d = self.index(output)
+        X = self._inputs(Xnew)
+        f = self.condition(X).marginals(self.likelihood.functions(d), full_output_cov=True)
+        jitter = gpflow.default_jitter() * tf.eye(tf.shape(f.var)[-1], dtype=f.var.dtype)
+        noise = tf.random.stateless_normal([samples, *f.mean.shape, 1], [seed, 1], dtype=f.var.dtype)
+        F = f.mean + tf.linalg.matmul(tf.linalg.cholesky(f.var + jitter), noise)[..., 0]
+        return sample_y(self.likelihood.likelihoods[d], F, [seed, 2])
+
+    def predict(
+        self,
+        Xnew: npt.ArrayLike,
+        output: int | str | None = None,
+        quantiles: Sequence[float] = (0.025, 0.5, 0.975),
+        samples: int = 1000,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Predictions as a long table: `row`, `output`, `target`, `mean`, `sd` and a column for each quantile.
+
+        Quantiles are those of `samples` draws of the target; none are drawn for `quantiles=()`.
+        """
+        if any(not 0 < q < 1 for q in quantiles):
+            raise ValueError(f"quantiles lie strictly between 0 and 1, got {list(quantiles)}.")
+        X = self._inputs(Xnew)
+        wanted = range(len(self.names)) if output is None else [self.index(output)]
+        parts = []
+        for start in range(0, X.shape[0], _ROWS_AT_ONCE):
+            rows = X[start : start + _ROWS_AT_ONCE]
+            for d in wanted:
+                mean, var = (np.asarray(a) for a in self.predict_y(rows, d))
+                columns: dict[str, Array] = {"mean": mean, "sd": np.sqrt(var)}
+                if quantiles:
+                    draws = np.asarray(self.predict_y_samples(rows, d, samples, seed + start))
+                    draws = _as_indicators(draws, mean.shape[-1])
+                    for q, values in zip(quantiles, np.quantile(draws, quantiles, axis=0), strict=True):
+                        columns[f"q{q:g}"] = values
+                index = pd.MultiIndex.from_product([range(start, start + len(mean)), range(mean.shape[-1])], names=["row", "target"])
+                part = pd.DataFrame({k: v.reshape(-1) for k, v in columns.items()}, index=index).reset_index()
+                part.insert(1, "output", self.names[d])
+                parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    def index(self, output: int | str) -> int:
+        """Position of an output given by name or position."""
+        if isinstance(output, str):
+            if output not in self.names:
+                raise KeyError(f"no output {output!r}; the outputs are {', '.join(map(repr, self.names))}.")
+            return self.names.index(output)
+        if not 0 <= output < len(self.names):
+            raise IndexError(f"no output {output}; there are {len(self.names)}.")
+        return output
+
+    def _inputs(self, Xnew: npt.ArrayLike) -> tf.Tensor:
+        X = tf.convert_to_tensor(np.asarray(Xnew), gpflow.default_float()) if not tf.is_tensor(Xnew) else tf.cast(Xnew, gpflow.default_float())
+        if X.shape.rank == 1:
+            X = X[:, None]
+        expected = int(self.inducing.Z.shape[-1])
+        if X.shape.rank != 2 or X.shape[1] != expected:
+            raise ValueError(f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing inputs.")
+        return X
+
+
+def _as_indicators(draws: Array, targets: int) -> Array:
+    """Drawn class labels `[S, N, 1]` as indicators `[S, N, C]`, where the predictive mean has a column a class."""
+    if draws.shape[-1] == targets:
+        return draws
+    return (draws == np.arange(targets)).astype(float)

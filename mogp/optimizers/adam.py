@@ -1,0 +1,104 @@
+"""Adam on all parameters, and Adam beside natural gradients on the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from gpflow.keras import tf_keras
+from gpflow.optimizers import NaturalGradient
+
+from mogp.optimizers.base import Loss, Optimizer
+
+_FIRST_SHARE = 1e-3
+
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015) on every trainable parameter, by Keras.
+
+    Args:
+        learning_rate: step size, or a Keras schedule.
+        beta_1, beta_2, epsilon: as in Keras.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | tf_keras.optimizers.schedules.LearningRateSchedule = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+    ) -> None:
+        self._settings = {"learning_rate": learning_rate, "beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
+
+    def start(self, model: tf.Module) -> None:
+        """Create the moments."""
+        self._adam = tf_keras.optimizers.Adam(**self._settings, jit_compile=False)
+        self._trained = self._select(model)
+        self._adam.build(self._trained)
+
+    def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
+        """One Adam update."""
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(self._trained)
+            value = loss()
+        gradients = tape.gradient(value, self._trained)
+        self._adam.apply_gradients((g, v) for g, v in zip(gradients, self._trained, strict=True) if g is not None)
+        return value
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        """Step counter, step size and moments."""
+        return list(self._adam.variables)
+
+    def _select(self, model: tf.Module) -> list[tf.Variable]:
+        return list(model.trainable_variables)
+
+
+class NaturalAdam(Adam):
+    """A natural-gradient step on `q(u)`, then an Adam step on everything else ("HYB" in Giraldo's thesis).
+
+    The model needs a `Full` posterior.
+
+    Args:
+        gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
+        learning_rate: of Adam, on hyper-parameters and inducing inputs.
+        warm_up: steps over which gamma grows from a thousandth of its value to its value.
+    """
+
+    def __init__(self, gamma: float = 0.1, learning_rate: float = 0.01, warm_up: int = 10) -> None:
+        super().__init__(learning_rate)
+        if not 0 < gamma <= 1:
+            raise ValueError(f"gamma={gamma}; a natural-gradient step size lies in (0, 1].")
+        self.gamma, self.warm_up = gamma, warm_up
+
+    def start(self, model: tf.Module) -> None:
+        """Create the moments and the step counter of the natural gradient."""
+        posterior = getattr(model, "posterior", None)
+        if not (hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt")):
+            raise ValueError(
+                f"natural gradients need a posterior with q_mu and q_sqrt, as mogp.posteriors.Full; this model has {type(posterior).__name__}. Use Adam()."
+            )
+        assert posterior is not None
+        self._pair = (posterior.q_mu, posterior.q_sqrt)
+        self._count = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._gamma = tf.Variable(0, dtype=posterior.q_mu.dtype, trainable=False)
+        self._natural = NaturalGradient(self._gamma)
+        super().start(model)
+
+    def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
+        """One natural-gradient step on `q(u)`, one Adam step on the rest."""
+        grown = tf.minimum(tf.cast(self._count.assign_add(1), self._gamma.dtype) / max(self.warm_up, 1), 1)
+        self._gamma.assign(self.gamma * _FIRST_SHARE ** (1 - grown))
+        self._natural.minimize(loss, [self._pair])
+        if self._trained:
+            return super().step(model, loss)
+        return loss()
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        """Adam's state and the step counter."""
+        return [*super().variables, self._count]
+
+    def _select(self, model: tf.Module) -> list[tf.Variable]:
+        own = {id(p.unconstrained_variable) for p in self._pair}
+        return [v for v in model.trainable_variables if id(v) not in own]

@@ -1,0 +1,11 @@
+"""The house style of the figures, and the few kinds of drawing the book repeats.
+
+Every drawing function takes an `Axes` first, draws on it and returns it, so that calls compose with plain matplotlib.
+"""
+
+from mogp.plotting.curves import bands, draws, trace
+from mogp.plotting.diagrams import graph
+from mogp.plotting.matrices import coregionalisation, hinton
+from mogp.plotting.style import COLOURS, use_style
+
+__all__ = ["COLOURS", "bands", "coregionalisation", "draws", "graph", "hinton", "trace", "use_style"]

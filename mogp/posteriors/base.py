@@ -1,0 +1,74 @@
+"""What a posterior is: a Gaussian `q(u_l)` for each of the `L` latent GPs, over `M` inducing variables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import gpflow
+import tensorflow as tf
+
+
+class Factors(NamedTuple):
+    """What is factorised once a step: `Kuu [G, M, M]` and the Cholesky factor(s) the posterior works with."""
+
+    Kuu: tf.Tensor
+    cholesky: tf.Tensor
+
+
+class Posterior(gpflow.Module, ABC):
+    """A variational family. A model calls `build` once, with the number of latents and of inducing variables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies = 0
+
+    def build(self, kernels: int, copies: int, inducing: int) -> None:
+        """Create the variational parameters of `L = kernels * copies` latents with `M = inducing` variables each."""
+        if self.copies:
+            raise ValueError("this posterior already belongs to a model; give every model a posterior of its own.")
+        self.copies = copies
+        self._create(kernels * copies, inducing)
+
+    @abstractmethod
+    def _create(self, latents: int, inducing: int) -> None: ...
+
+    @abstractmethod
+    def factorise(self, Kuu: tf.Tensor) -> Factors:
+        """The factors that `project` and `kl` share."""
+
+    @abstractmethod
+    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Moments of the latent GPs.
+
+        Args:
+            factors: of `Kuu`.
+            Kuf: `[G, M, N]`.
+            Kff: `[G, N]` prior variances, or `[G, N, N]` covariances.
+
+        Returns:
+            Mean `[L, N]`, and variance `[L, N]` or covariance `[L, N, N]` as `Kff`.
+        """
+
+    @abstractmethod
+    def kl(self, factors: Factors) -> tf.Tensor:
+        """`KL[q(u_l) || p(u_l)]` of every latent, `[L]`."""
+
+    @abstractmethod
+    def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean `m [L, M]` and covariance `S [L, M, M]` of the inducing values `u` themselves."""
+
+    def _by_copy(self, columns: tf.Tensor) -> tf.Tensor:
+        """`[M, L]` parameters as `[R, G, M]`."""
+        rows = tf.transpose(tf.convert_to_tensor(columns))
+        return tf.reshape(rows, [self.copies, -1, tf.shape(rows)[-1]])
+
+
+def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
+    """`AᵀA`, or only its diagonal, as `Kff` has covariances or variances; `A [..., M, N]`."""
+    return tf.linalg.matmul(A, A, transpose_a=True) if Kff.shape.rank == 3 else tf.reduce_sum(A * A, -2)
+
+
+def by_latent(values: tf.Tensor) -> tf.Tensor:
+    """`[R, G, …]` as `[L, …]`."""
+    return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], 0))

@@ -1,0 +1,75 @@
+"""The full Gaussian posterior, whitened or not."""
+
+from __future__ import annotations
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from gpflow.utilities import triangular
+
+from mogp.linalg import cholesky
+from mogp.posteriors.base import Factors, Posterior, by_latent, squares
+
+
+class Full(Posterior):
+    r"""$q(u_l) = N(m_l, S_l)$ with a full $S_l = L_S L_S^\top$: $M(M+3)/2$ parameters a latent.
+
+    With `whiten`, the parameters are those of $v_l$ in $u_l = L_u v_l$, $K_{uu} = L_u L_u^\top$, whose prior is $N(0, I)$.
+    With $A = L_u^{-1} K_{uf}$ the marginals are
+
+    $$\mu = A^\top m_v, \qquad \sigma^2 = k_{ff} - \mathrm{diag}(A^\top A) + \mathrm{diag}(A^\top S_v A),$$
+
+    and un-whitened the same with $A$ replaced by $L_u^{-\top} A$ in the terms of $m$ and $S$.
+    The parameters are laid out as GPflow's, `q_mu [M, L]` and `q_sqrt [L, M, M]`, so its natural gradients apply.
+
+    Args:
+        whiten: parametrise `v` (the default) or `u` itself.
+    """
+
+    def __init__(self, whiten: bool = True) -> None:
+        super().__init__()
+        self.whiten = whiten
+
+    def _create(self, latents: int, inducing: int) -> None:
+        dtype = gpflow.default_float()
+        self.q_mu = gpflow.Parameter(np.zeros((inducing, latents), dtype))
+        self.q_sqrt = gpflow.Parameter(np.tile(np.eye(inducing, dtype=dtype), (latents, 1, 1)), transform=triangular())
+
+    def factorise(self, Kuu: tf.Tensor) -> Factors:
+        """One Cholesky factor for each distinct kernel and set of inducing inputs."""
+        return Factors(Kuu, cholesky(Kuu, name="Kuu"))
+
+    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Moments of the latent GPs: see `Posterior.project`."""
+        A = tf.linalg.triangular_solve(factors.cholesky, Kuf)
+        residual = Kff - squares(A, Kff)
+        if not self.whiten:
+            A = tf.linalg.triangular_solve(factors.cholesky, A, adjoint=True)
+        mean = tf.einsum("rgm,gmn->rgn", self._by_copy(self.q_mu), A)
+        spread = tf.linalg.matmul(self._sqrt(), A, transpose_a=True)
+        return by_latent(mean), by_latent(residual + squares(spread, Kff))
+
+    def kl(self, factors: Factors) -> tf.Tensor:
+        r"""$\tfrac12[\|\alpha\|^2 + \|T\|_F^2 - M - \log|S| + \log|K_{uu}|]$, $\alpha = L_u^{-1} m$, $T = L_u^{-1} L_S$ (whitened: $L_u = I$)."""
+        alpha, T = self._by_copy(self.q_mu)[..., None], self._sqrt()
+        M = tf.cast(tf.shape(T)[-1], T.dtype)
+        logdet = tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(T))), -1)
+        constant = -M - logdet
+        if not self.whiten:
+            L = factors.cholesky
+            constant += 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
+            L = tf.broadcast_to(L, tf.shape(T))
+            alpha, T = tf.linalg.triangular_solve(L, alpha), tf.linalg.triangular_solve(L, T)
+        return tf.reshape(0.5 * (tf.reduce_sum(alpha**2, (-2, -1)) + tf.reduce_sum(T**2, (-2, -1)) + constant), [-1])
+
+    def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and covariance of the inducing values: see `Posterior.moments`."""
+        m, S = self._by_copy(self.q_mu)[..., None], self._sqrt()
+        if self.whiten:
+            m, S = tf.linalg.matmul(factors.cholesky, m), tf.linalg.matmul(factors.cholesky, S)
+        return by_latent(m[..., 0]), by_latent(tf.linalg.matmul(S, S, transpose_b=True))
+
+    def _sqrt(self) -> tf.Tensor:
+        """`[R, G, M, M]`."""
+        sqrt = tf.convert_to_tensor(self.q_sqrt)
+        return tf.reshape(sqrt, tf.concat([[self.copies, -1], tf.shape(sqrt)[1:]], 0))

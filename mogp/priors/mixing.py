@@ -1,0 +1,174 @@
+"""Priors whose functions are linear mixtures of latent GPs: independent functions, the LMC and the ICM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from gpflow.kernels import Kernel
+
+from mogp.inducing import InducingPoints
+from mogp.kernels import KernelStack
+from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
+
+
+class MixingPrior(Prior):
+    r"""Functions $f_j(x) = \sum_l W_{jl} u_l(x) + b_j$ of independent latent GPs $u_l$.
+
+    One pass over the latents gives their mean and variance at all rows; the functions a batch needs are then mixed
+    from the rows of `W` that belong to them, at a cost of `N L` a function, never of all `J`.
+    """
+
+    def __init__(
+        self, kernels: Kernel | Sequence[Kernel], functions: int, copies: int, W: Any | None, bias: npt.ArrayLike | None
+    ) -> None:
+        super().__init__()
+        self.kernels = KernelStack(kernels)
+        self.copies = copies
+        self.num_functions = functions
+        self.W = W
+        self.bias = None if bias is None else gpflow.Parameter(np.broadcast_to(np.asarray(bias, float), (functions,)))
+
+    def condition(
+        self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False
+    ) -> Conditional:
+        """The functions at `X [N, P]`, from one pass over the latent GPs."""
+        Kff = self.kernels.K(X) if full_cov else self.kernels.K_diag(X)
+        mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
+        W = None if self.W is None else tf.convert_to_tensor(self.W)
+        return _Mixed(mean, var, W, None if self.bias is None else tf.convert_to_tensor(self.bias))
+
+    def coregionalisation(self) -> tf.Tensor:
+        r"""Matrices $B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`: $\mathrm{cov}(f_j, f_{j'}) = \sum_g (B_g)_{jj'} k_g$."""
+        W = tf.eye(self.num_functions, dtype=gpflow.default_float()) if self.W is None else tf.convert_to_tensor(self.W)
+        by_kernel = tf.reshape(W, [self.num_functions, self.copies, len(self.kernels)])
+        return tf.einsum("jig,kig->gjk", by_kernel, by_kernel)
+
+
+class _Mixed(Conditional):
+    """Latent moments `mean [L, N]`, `var [L, N]` or `[L, N, N]`, mixed by `W [J, L]` (the identity if None)."""
+
+    def __init__(self, mean: tf.Tensor, var: tf.Tensor, W: tf.Tensor | None, bias: tf.Tensor | None) -> None:
+        self._mean, self._var, self._W, self._bias = mean, var, W, bias
+
+    def marginals(
+        self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
+    ) -> Marginals:
+        mean = self._mean if rows is None else tf.gather(self._mean, rows, axis=1)
+        var = self._var if rows is None else tf.gather(self._var, rows, axis=1)
+        if isinstance(functions, range):
+            return self._shared(functions, mean, var, full_output_cov)
+        return self._by_row(functions, mean, var, full_output_cov)
+
+    def _shared(self, functions: range, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool) -> Marginals:
+        own = slice(functions.start, functions.stop)
+        offset = 0 if self._bias is None else self._bias[own]
+        if self._W is None:
+            mean, var = mean[own], var[own]
+            if var.shape.rank == 3:
+                return Marginals(tf.transpose(mean) + offset, var)
+            mixed = tf.transpose(var)
+            return Marginals(tf.transpose(mean) + offset, tf.linalg.diag(mixed) if full_output_cov else mixed)
+        W = self._W[own]
+        mean = tf.linalg.matmul(mean, W, transpose_a=True, transpose_b=True) + offset
+        if var.shape.rank == 3:
+            return Marginals(mean, tf.einsum("jl,lnm->jnm", W * W, var))
+        if full_output_cov:
+            return Marginals(mean, tf.einsum("jl,kl,ln->njk", W, W, var))
+        return Marginals(mean, tf.linalg.matmul(var, W * W, transpose_a=True, transpose_b=True))
+
+    def _by_row(self, functions: tf.Tensor, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool) -> Marginals:
+        offset = 0 if self._bias is None else tf.gather(self._bias, functions)
+        mean, var = tf.transpose(mean), tf.transpose(var)
+        if self._W is None:
+            mean, var = tf.gather(mean, functions, batch_dims=1), tf.gather(var, functions, batch_dims=1)
+            return Marginals(mean + offset, tf.linalg.diag(var) if full_output_cov else var)
+        W = tf.gather(self._W, functions)
+        mean = tf.einsum("nsl,nl->ns", W, mean) + offset
+        if full_output_cov:
+            return Marginals(mean, tf.einsum("nsl,ntl,nl->nst", W, W, var))
+        return Marginals(mean, tf.einsum("nsl,nl->ns", W * W, var))
+
+
+class Independent(MixingPrior):
+    """Functions that are GPs of their own: `f_j = u_j + b_j`.
+
+    Args:
+        kernels: one kernel for each function, or one kernel that all functions share (with one `Kuu` for all).
+        functions: number of functions `J`; needed with a shared kernel.
+        bias: start value(s) of a trainable offset for each function; None for none.
+    """
+
+    def __init__(
+        self, kernels: Kernel | Sequence[Kernel], functions: int | None = None, bias: npt.ArrayLike | None = None
+    ) -> None:
+        shared = isinstance(kernels, Kernel)
+        count = functions if shared else len(kernels)
+        if count is None or (functions is not None and functions != count) or count < 1:
+            raise ValueError(
+                f"{'one shared kernel' if shared else f'{len(kernels)} kernels'} and functions={functions}: "
+                "give one kernel for each function, or one shared kernel and the number of functions."
+            )
+        super().__init__(kernels, count, copies=count if shared else 1, W=None, bias=bias)
+
+
+class LMC(MixingPrior):
+    r"""Linear model of coregionalisation: $f_j = \sum_g \sum_{i=1}^{R} W_{j,(i,g)}\, u_g^i$, $u_g^i \sim GP(0, k_g)$.
+
+    Args:
+        kernels: the `G` distinct kernels (unit variance is usual: `W` carries the amplitude).
+        functions: number of functions `J`.
+        rank: copies `R` of every latent GP, the rank of each coregionalisation matrix.
+        W: `[J, G R]` start values of the mixing weights; drawn from N(0, 1 / (G R)) if None.
+        bias: start value(s) of a trainable offset for each function; None for none.
+        seed: of the draw of `W`.
+    """
+
+    def __init__(
+        self,
+        kernels: Kernel | Sequence[Kernel],
+        functions: int,
+        rank: int = 1,
+        W: npt.ArrayLike | None = None,
+        bias: npt.ArrayLike | None = None,
+        seed: int = 0,
+    ) -> None:
+        if functions < 1 or rank < 1:
+            raise ValueError(f"functions={functions}, rank={rank}: both must be at least 1.")
+        latents = rank * (1 if isinstance(kernels, Kernel) else len(kernels))
+        if W is None:
+            W = np.random.default_rng(seed).normal(size=(functions, latents)) / np.sqrt(latents)
+        weights = np.asarray(W, dtype=float)
+        if weights.shape != (functions, latents):
+            raise ValueError(
+                f"W has shape {weights.shape}; expected [functions, kernels x rank] = ({functions}, {latents})."
+            )
+        super().__init__(kernels, functions, copies=rank, W=gpflow.Parameter(weights), bias=bias)
+
+
+class ICM(LMC):
+    r"""Intrinsic coregionalisation: one kernel, $\mathrm{cov}(f_j(x), f_{j'}(x')) = B_{jj'} k(x, x')$ with `B = W Wᵀ`.
+
+    Args:
+        kernel: the one kernel.
+        functions: number of functions `J`.
+        rank: rank of `B`.
+        W: `[J, rank]` start values.
+        bias: start value(s) of a trainable offset for each function; None for none.
+        seed: of the draw of `W`.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        functions: int,
+        rank: int = 1,
+        W: npt.ArrayLike | None = None,
+        bias: npt.ArrayLike | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(kernel, functions, rank, W, bias, seed)

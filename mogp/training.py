@@ -1,0 +1,330 @@
+"""`fit`: train a model in one compiled loop, and say how it went."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import gpflow
+import numpy as np
+import pandas as pd
+import tensorflow as tf
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mogp.data import Array, MultiOutputData
+from mogp.diagnostics import Diagnosis, diagnose
+from mogp.optimizers import LBFGS, Adam, Optimizer
+
+Source = Callable[[Any], Any]
+Status = Literal["finished", "stopped early", "interrupted", "failed"]
+_SECONDS_BETWEEN_REPORTS = 1.0
+
+
+@dataclass
+class History:
+    """What a fit did.
+
+    Attributes:
+        elbo: the objective at every step, on that step's batch (before the step).
+        seconds: time spent training, over all resumed parts.
+        status: "finished", "stopped early", "interrupted" or "failed".
+        message: the reason, in words.
+        diagnosis: what to know about the fitted model; print it.
+    """
+
+    elbo: Array = field(default_factory=lambda: np.empty(0))
+    seconds: float = 0.0
+    status: Status = "finished"
+    message: str = ""
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps taken."""
+        return len(self.elbo)
+
+    def frame(self) -> pd.DataFrame:
+        """A row a step: `step`, `elbo`."""
+        return pd.DataFrame({"step": np.arange(1, self.steps + 1), "elbo": self.elbo})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The ELBO against the step, with a running median; returns the axes."""
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots(figsize=(6, 3))[1] if ax is None else ax
+        frame = self.frame()
+        window = max(1, self.steps // 50)
+        ax.plot(frame["step"], frame["elbo"], lw=0.6, alpha=0.4, label="each step")
+        ax.plot(frame["step"], frame["elbo"].rolling(window, min_periods=1).median(), lw=1.6, label=f"median of {window}")
+        if self.steps > 10:
+            low, high = np.quantile(self.elbo[self.steps // 20 :], [0.01, 1.0])
+            ax.set_ylim(low - 0.1 * (high - low) - 1e-9, high + 0.1 * (high - low) + 1e-9)
+        ax.set(xlabel="step", ylabel="ELBO (nats)")
+        ax.legend(frameon=False)
+        return ax
+
+    def __str__(self) -> str:
+        last = f", ELBO {np.mean(self.elbo[-min(100, self.steps):]):.4g} (mean of the last steps)" if self.steps else ""
+        said = f"{self.status} after {self.steps} steps in {self.seconds:.1f} s{last}."
+        return "\n".join(filter(None, [said, self.message, str(self.diagnosis or "")]))
+
+
+def fit(
+    model: Any,
+    data: MultiOutputData | Source,
+    *,
+    steps: int = 1000,
+    optimizer: Optimizer | LBFGS | None = None,
+    batch_size: Any = None,
+    seed: int = 0,
+    patience: int | None = None,
+    window: int = 100,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+    jit_compile: bool = False,
+) -> History:
+    """Train a model with `training_loss(batch)`.
+
+    Args:
+        model: a `SparseMOGP`, or any GPflow model with external data.
+        data: a `MultiOutputData`, or a function from the step number to that step's batch (in TensorFlow operations).
+        steps: how many (L-BFGS: iterations at most).
+        optimizer: `Adam(0.01)` if None; `NaturalAdam()`, `LBFGS()`.
+        batch_size: rows a step, one number or one an output; None for all.
+        seed: of the mini-batches.
+        patience: stop when the mean ELBO of a window has not improved for this many steps.
+        window: steps a window.
+        checkpoint: a file kept up to date about every second; a run that finds it continues from it, with the very
+            history an uninterrupted run would have had (L-BFGS restarts from its last iterate).
+        progress: show a bar with the ELBO and the time left.
+        jit_compile: compile with XLA (for GPUs; slower on CPUs).
+
+    Returns:
+        The `History`. Ctrl-C ends the training after the current steps and keeps what was learned; a second one aborts.
+    """
+    if steps < 1:
+        raise ValueError(f"steps={steps}; at least one is needed.")
+    if isinstance(data, MultiOutputData) and hasattr(model, "check"):
+        model.check(data)
+    if isinstance(optimizer, LBFGS):
+        return _fit_lbfgs(model, data, optimizer, steps, batch_size, checkpoint, progress)
+    source = data.batches(batch_size, seed) if isinstance(data, MultiOutputData) else data
+    optimizer = Adam() if optimizer is None else optimizer
+    optimizer.start(model)
+    state = _State(model, optimizer.variables, None if checkpoint is None else Path(checkpoint))
+    history = state.restore()
+    loop = _compiled(model, source, optimizer, jit_compile)
+    call = 1
+    with _interrupts() as interrupted, _bar(progress, steps) as report:
+        while history.steps < steps:
+            count = min(call, window - history.steps % window, steps - history.steps)
+            state.remember()
+            began = time.perf_counter()
+            try:
+                losses = loop(tf.constant(history.steps, tf.int64), tf.constant(count, tf.int64)).numpy()
+                problem = None if np.isfinite(losses).all() else "the objective became NaN or infinite"
+            except tf.errors.InvalidArgumentError as error:
+                problem = _first_sentence(error)
+            if problem is not None:
+                state.go_back()
+                history.status = "failed"
+                history.message = (
+                    f"Stopped between steps {history.steps} and {history.steps + count}: {problem}. The model is as it was at step "
+                    f"{history.steps}. A smaller step size, standardised data or more jitter usually helps."
+                )
+                warnings.warn(history.message, stacklevel=2)
+                break
+            spent = time.perf_counter() - began
+            history.seconds += spent
+            history.elbo = np.concatenate([history.elbo, -losses])
+            call = max(1, min(window, int(count * min(4.0, _SECONDS_BETWEEN_REPORTS / max(spent, 1e-6))) or 1))
+            state.save(history, force=history.steps == steps)
+            report(history.steps, history.elbo[-1])
+            if interrupted():
+                history.status, history.message = "interrupted", "Interrupted; the model keeps what it had learned."
+                state.save(history, force=True)
+                break
+            if patience is not None and _no_better(history.elbo, window, patience):
+                history.status = "stopped early"
+                history.message = f"No better mean ELBO for {patience} steps."
+                break
+    history.diagnosis = diagnose(model, history.elbo)
+    return history
+
+
+def _compiled(model: Any, source: Source, optimizer: Optimizer, jit_compile: bool) -> Callable[..., tf.Tensor]:
+    def one(step: tf.Tensor) -> tf.Tensor:
+        batch = source(step)
+        return optimizer.step(model, lambda: model.training_loss(batch))
+
+    dtype = gpflow.default_float()
+
+    @tf.function(jit_compile=jit_compile, autograph=False)
+    def loop(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        if jit_compile:
+            return tf.reshape(one(start), [1])
+        losses = tf.TensorArray(dtype, size=tf.cast(count, tf.int32), element_shape=[])
+
+        def body(i: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            return i + 1, losses.write(tf.cast(i, tf.int32), tf.cast(one(start + i), dtype))
+
+        return tf.while_loop(lambda i, _: i < count, body, (tf.constant(0, tf.int64), losses))[1].stack()
+
+    if not jit_compile:
+        return loop
+
+    def one_by_one(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        return tf.concat([loop(start + i, count) for i in range(int(count))], 0)
+
+    return one_by_one
+
+
+def _no_better(elbo: Array, window: int, patience: int) -> bool:
+    whole = len(elbo) // window
+    if len(elbo) % window or whole < 2:
+        return False
+    means = elbo[: whole * window].reshape(whole, window).mean(1)
+    waited = (whole - 1 - int(np.argmax(means))) * window
+    return waited >= patience
+
+
+def _fit_lbfgs(
+    model: Any, data: Any, optimizer: LBFGS, steps: int, batch_size: Any, checkpoint: Any, progress: bool
+) -> History:
+    if batch_size is not None:
+        raise ValueError("L-BFGS needs the same objective at every step: use batch_size=None, or Adam() with mini-batches.")
+    batch = data.full() if isinstance(data, MultiOutputData) else data(0)
+    loss = tf.function(lambda: model.training_loss(batch), autograph=False)
+    if float(loss()) != float(loss()):
+        raise ValueError("this objective is random (a Monte-Carlo likelihood): L-BFGS cannot follow it; use Adam().")
+    state = _State(model, [], None if checkpoint is None else Path(checkpoint))
+    history = state.restore()
+    began = time.perf_counter()
+
+    with _interrupts() as interrupted, _bar(progress, steps) as report:
+
+        def after_iteration(_: int, variables: Any, values: Any) -> None:
+            for variable, value in zip(variables, values, strict=True):
+                variable.assign(value)
+            history.elbo = np.append(history.elbo, -float(loss()))
+            state.save(history)
+            report(history.steps, history.elbo[-1])
+            if interrupted():
+                raise KeyboardInterrupt
+
+        if history.steps < steps:
+            try:
+                result = gpflow.optimizers.Scipy().minimize(
+                    loss, model.trainable_variables, step_callback=after_iteration, allow_unused_variables=True,
+                    options={"maxiter": steps - history.steps, **optimizer.options},
+                )
+                history.message = f"L-BFGS: {result.message}"
+            except KeyboardInterrupt:
+                history.status, history.message = "interrupted", "Interrupted; the model keeps what it had learned."
+            except tf.errors.InvalidArgumentError as error:
+                history.status, history.message = "failed", f"{_first_sentence(error)}. The model is as it was at the last iterate."
+                warnings.warn(history.message, stacklevel=3)
+    history.seconds += time.perf_counter() - began
+    state.save(history, force=True)
+    history.diagnosis = diagnose(model, history.elbo, deterministic=True)
+    return history
+
+
+class _State:
+    """All variables of a run: kept in memory to go back to, and in one file to resume from."""
+
+    def __init__(self, model: Any, optimizer_variables: Any, path: Path | None) -> None:
+        self._variables = [*model.variables, *_generator_states(model), *optimizer_variables]
+        self._path = path
+        self._written = time.perf_counter()
+        self._kept: list[Array] = []
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+    def remember(self) -> None:
+        self._kept = [v.numpy() for v in self._variables]
+
+    def go_back(self) -> None:
+        for variable, value in zip(self._variables, self._kept, strict=True):
+            variable.assign(value)
+
+    def save(self, history: History, force: bool = False) -> None:
+        if self._path is None or not (force or time.perf_counter() - self._written > _SECONDS_BETWEEN_REPORTS):
+            return
+        meta = json.dumps({"seconds": history.seconds, "shapes": self._shapes()})
+        arrays = {f"v{i}": v.numpy() for i, v in enumerate(self._variables)}
+        unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
+        with unfinished.open("wb") as stream:
+            np.savez(stream, meta=np.array(meta), elbo=history.elbo, **arrays)  # type: ignore[arg-type]
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(self._path)
+        self._written = time.perf_counter()
+
+    def restore(self) -> History:
+        if self._path is None or not self._path.exists():
+            return History()
+        with np.load(self._path, allow_pickle=False) as kept:
+            meta = json.loads(str(kept["meta"]))
+            if meta["shapes"] != self._shapes():
+                raise ValueError(
+                    f"the checkpoint {self._path} belongs to another model or optimiser (other numbers or shapes of variables). "
+                    "Give this run a checkpoint file of its own, or delete that one."
+                )
+            self._kept = [kept[f"v{i}"] for i in range(len(self._variables))]
+            self.go_back()
+            return History(elbo=kept["elbo"], seconds=meta["seconds"])
+
+    def _shapes(self) -> list[list[int]]:
+        return [[int(n) for n in v.shape] for v in self._variables]
+
+
+def _generator_states(model: Any) -> list[tf.Variable]:
+    """States of the random generators that parts of the model own (Monte-Carlo likelihoods)."""
+    parts = [model, *getattr(model, "submodules", ())]
+    return [v.state for part in parts for v in vars(part).values() if isinstance(v, tf.random.Generator)]
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C only sets a flag, so that no step is half done; the second one raises as usual."""
+    seen = [False]
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(*_: Any) -> None:
+        seen[0] = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: seen[0]
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bar(show: bool, steps: int) -> Iterator[Callable[[int, float], None]]:
+    if not show:
+        yield lambda step, elbo: None
+        return
+    columns = (TextColumn("{task.completed}/{task.total} steps"), BarColumn(), TextColumn("ELBO {task.fields[elbo]}"), TimeRemainingColumn())
+    with Progress(*columns, transient=True) as bar:
+        task = bar.add_task("fit", total=steps, elbo="…")
+        yield lambda step, elbo: bar.update(task, completed=step, elbo=f"{elbo:.5g}")
+
+
+def _first_sentence(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "Kuu" in line or "positive definite" in line or "NaN" in line]
+    return (lines or [str(error).splitlines()[0]])[0]
