@@ -86,7 +86,7 @@ class BatchSource:
         self.seed = int(seed)
         self.sizes = _sizes(data, size)
         self._full = data.full() if self.sizes is None else None
-        self._joint = isinstance(size, int) and data.shares_inputs and self.sizes is not None
+        self._joint = isinstance(size, int | np.integer) and data.shares_inputs
         dtype = gpflow.default_float()
         if self._full is None:
             self._X = tf.constant(data.X, dtype)
@@ -175,16 +175,16 @@ def _sizes(data: MultiOutputData, size: int | Mapping[str, int] | Sequence[int] 
         if missing:
             raise ValueError(f"no batch size for output {', '.join(map(repr, missing))}; name one for every output.")
         wanted = [size[n] for n in data.names]
-    elif isinstance(size, Sequence):
+    elif isinstance(size, Sequence | np.ndarray):
         if len(size) != data.num_outputs:
             raise ValueError(f"{len(size)} batch sizes for {data.num_outputs} outputs.")
         wanted = list(size)
     else:
         wanted = [size] * data.num_outputs
-    if any(int(b) != b or b < 1 for b in wanted):
+    if any(not isinstance(b, int | np.integer) or b < 1 for b in wanted):
         raise ValueError(f"batch sizes must be whole numbers of at least 1, got {wanted}.")
-    if isinstance(size, int) and data.shares_inputs:
-        return (min(size, len(data.X)),) * data.num_outputs
+    if isinstance(size, int | np.integer) and data.shares_inputs:
+        return (min(int(size), len(data.X)),) * data.num_outputs
     return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))
 
 

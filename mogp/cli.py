@@ -7,28 +7,53 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
-    import click
     from rich.console import Console
+
+
+_BOOK_PACKAGES = ("filelock", "jupytext", "nbformat", "papermill", "sphinx", "jupyter_book", "yaml", "jinja2")
 
 
 class _Commands(TyperGroup):
     """Commands whose users' mistakes are one line, not a traceback."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         from mogp.companion.errors import CompanionError
 
         try:
             return super().invoke(ctx)
-        except (CompanionError, FileNotFoundError) as mistake:
+        except (CompanionError, OSError) as mistake:
             typer.secho(f"mogp: {mistake}", fg="red", err=True)
+            raise typer.Exit(2) from None
+        except ModuleNotFoundError as missing:
+            if missing.name not in _BOOK_PACKAGES:
+                raise
+            advice = "pip install 'mogp-companion[book]'"
+            typer.secho(f"mogp: this needs the package {missing.name}: {advice}", fg="red", err=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             typer.secho("mogp: interrupted; the last good results are in place", fg="yellow", err=True)
             raise typer.Exit(130) from None
+
+
+class _WithParameters(TyperCommand):
+    """A command with options `-p NAME VALUE`, which reach it as `NAME=VALUE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Join each name with its value."""
+        joined: list[str] = []
+        rest = iter(args)
+        for word in rest:
+            joined.append(word)
+            if word in ("-p", "--parameter"):
+                name, value = next(rest, None), next(rest, None)
+                if name is None or value is None:
+                    ctx.fail(f"{word} takes a name and a value, e.g. {word} seed 1.")
+                joined.append(f"{name}={value}")
+        return super().parse_args(ctx, joined)
 
 
 app = typer.Typer(
@@ -76,13 +101,13 @@ def chapters() -> None:
     _console().print(table)
 
 
-@app.command()
+@app.command(cls=_WithParameters)
 def run(
     chapter: Chapters = None,
     everything: Annotated[bool, typer.Option("--all", help="Every chapter.")] = False,
     profile: Profile = "quick",
     parameter: Annotated[
-        list[tuple[str, str]] | None,
+        list[str] | None,
         typer.Option("--parameter", "-p", metavar="NAME VALUE", help="Set a parameter of the notebook; repeatable."),
     ] = None,
     jobs: Jobs = None,
@@ -97,7 +122,7 @@ def run(
     if everything == bool(chapter):
         raise CompanionError("name the chapters to run (`mogp chapters` lists them), or say --all, not both.")
     keys = [source.key for source in all_chapters()] if everything else chapter or []
-    values = {name: _value(text) for name, text in parameter or ()}
+    values = {name: _value(text) for name, _, text in (given.partition("=") for given in parameter or ())}
     if not _run(keys, profile=profile, parameters=values, jobs=jobs, force=force, record=record, cluster=cluster):
         raise typer.Exit(1)
 
@@ -179,12 +204,19 @@ def notebooks(out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to
 
 def _run(keys: list[str], **options: Any) -> bool:
     """Run chapters before the user's eyes; whether all went well."""
+    from mogp import project
     from mogp.companion import runner
     from mogp.companion.console import Progressing, show_failure
+    from mogp.companion.report import missing_artefacts
 
     console = _console()
     with Progressing(console) as progress:
         outcomes = runner.run(keys, watcher=progress, **options)
+    owed = missing_artefacts(project.build_folder())
+    for outcome in outcomes:
+        if outcome.state != "failed" and outcome.chapter in owed:
+            listed = ", ".join(owed[outcome.chapter])
+            console.print(f"{outcome.chapter} is finished, but does not make {listed}", style="yellow")
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         show_failure(console, outcome)

@@ -79,10 +79,8 @@ class MultiOutputData:
         inputs = _matrix(X, "X", "inputs", finite=True)
         targets = _matrix(Y, "Y", "targets", finite=False)
         _same_length(len(inputs), len(targets), "X", "Y")
-        observed = np.isfinite(targets)
-        if mask is not None:
-            observed = observed & _mask(mask, targets.shape, "mask")
-        _reject_infinite(targets, observed, "Y")
+        asked = np.ones(targets.shape, bool) if mask is None else _mask(mask, targets.shape, "mask")
+        observed = _observed(targets, asked, "Y")
         replicas = _replicas(replica, len(inputs), "replica")
         outputs = []
         for d, name in enumerate(_names(names, targets.shape[1])):
@@ -106,6 +104,9 @@ class MultiOutputData:
         if len(pairs) == 0:
             raise ValueError("from_list needs at least one (X, Y) pair, got an empty list.")
         given = _names(names, len(pairs))
+        for what, values in (("masks", masks), ("replicas", replicas)):
+            if values is not None and len(values) != len(pairs):
+                raise ValueError(f"{len(values)} {what} for {len(pairs)} outputs; give one an output (None for none).")
         blocks: list[Array] = []
         starts: list[int] = []
         outputs: list[Output] = []
@@ -120,10 +121,9 @@ class MultiOutputData:
                     f"inputs of {name!r} have {x.shape[1]} columns, those of {given[0]!r} have {blocks[0].shape[1]}; "
                     "all outputs live on one input space: give every output the same input columns."
                 )
-            observed = np.isfinite(y)
-            if masks is not None and masks[d] is not None:
-                observed = observed & _mask(masks[d], y.shape, f"mask of {name!r}")
-            _reject_infinite(y, observed, f"Y of {name!r}")
+            mask = None if masks is None else masks[d]
+            asked = np.ones(y.shape, bool) if mask is None else _mask(mask, y.shape, f"mask of {name!r}")
+            observed = _observed(y, asked, f"Y of {name!r}")
             replica = _replicas(None if replicas is None else replicas[d], len(x), f"replica of {name!r}")
             start = next((s for s, block in zip(starts, blocks, strict=True) if np.array_equal(block, x)), None)
             if start is None:
@@ -173,7 +173,7 @@ class MultiOutputData:
         unique, where = np.unique(x, axis=0, return_inverse=True)
         where = where.reshape(-1)
         y = _numbers(frame, [target])
-        _reject_infinite(y, ~np.isnan(y), f"column {target!r}")
+        _observed(y, np.ones(y.shape, bool), f"column {target!r}")
         replicas = _replicas(None if replica is None else frame[replica].to_numpy(), len(frame), f"column {replica!r}")
         labels = frame[output].to_numpy()
         outputs = []
@@ -245,7 +245,7 @@ class MultiOutputData:
 
     def take(self, rows: Mapping[str, npt.ArrayLike]) -> MultiOutputData:
         """The observations at positions `rows[name]` of each named output; other outputs whole."""
-        picked = {self.names[self.index(name)]: np.asarray(positions) for name, positions in rows.items()}
+        picked = {self.names[self.index(name)]: _positions(positions) for name, positions in rows.items()}
         outputs = []
         for o in self.outputs:
             p = picked.get(o.name, np.arange(len(o)))
@@ -323,6 +323,10 @@ def _output(name: str, rows: Array, Y: Array, observed: Array | None, replica: A
 
 def _matrix(values: npt.ArrayLike, name: str, what: str, *, finite: bool) -> Array:
     try:
+        if np.iscomplexobj(values):
+            raise TypeError("complex values")
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(np.float64), np.nan)  # type: ignore[no-untyped-call]
         matrix = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -344,16 +348,24 @@ def _matrix(values: npt.ArrayLike, name: str, what: str, *, finite: bool) -> Arr
     return matrix
 
 
-def _reject_infinite(targets: Array, observed: Array, name: str) -> None:
-    bad = np.isinf(targets)
+def _observed(targets: Array, asked: Array, name: str) -> Array:
+    """Where targets were asked for and are not NaN; none of those may be infinite."""
+    bad = np.isinf(targets) & asked
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise ValueError(
             f"{name} has {int(bad.sum())} infinite targets, first at row {row}, column {column}; "
             "use NaN (or the mask) for missing targets."
         )
+    observed: Array = np.isfinite(targets) & asked
     if not observed.any():
         raise ValueError(f"{name} has no observed target: every entry is NaN or masked.")
+    return observed
+
+
+def _positions(positions: npt.ArrayLike) -> Array:
+    values = np.asarray(positions)
+    return values if values.size else np.empty(0, np.int64)
 
 
 def _same_length(a: int, b: int, first: str, second: str) -> None:
@@ -378,7 +390,11 @@ def _replicas(replica: npt.ArrayLike | None, rows: int, name: str) -> Array | No
     values = np.asarray(replica)
     if values.shape != (rows,):
         raise ValueError(f"{name} has shape {values.shape}; expected one replica number a row, ({rows},).")
-    return np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    missing = int(pd.isna(values).sum())
+    if missing:
+        raise ValueError(f"{name} is missing in {missing} rows; give every row a replica number, or leave replica out.")
+    numbers: Array = np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    return numbers
 
 
 def _names(names: Sequence[str] | None, count: int) -> list[str]:
@@ -390,6 +406,8 @@ def _names(names: Sequence[str] | None, count: int) -> list[str]:
 
 
 def _columns(frame: pd.DataFrame, wanted: Sequence[str]) -> None:
+    if len(frame.columns) != len(set(frame.columns)):
+        raise ValueError(f"columns of the table have the same name: {', '.join(map(repr, frame.columns))}.")
     missing = [c for c in wanted if c not in frame.columns]
     if missing:
         raise ValueError(f"the table has no column {', '.join(map(repr, missing))}; its columns are {', '.join(map(repr, frame.columns))}.")

@@ -8,6 +8,7 @@ import gpflow
 import tensorflow as tf
 
 _LARGEST_JITTER = 1e-2
+_ADVICE = "NaN: the step size may be too large; otherwise: use fewer inducing points, shorter lengthscales, or float64."
 
 
 def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covariance") -> tf.Tensor:
@@ -41,33 +42,29 @@ def cholesky_and_jitter(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """As `cholesky`, without a gradient of its own, and with the jitter `ε [...]` that each member needed."""
     start = gpflow.default_jitter() if jitter is None else jitter
-    tiny, smallest = (1e-300, 1e-10) if K.dtype == tf.float64 else (1e-30, 1e-6)
-    eye = tf.eye(tf.shape(K)[-1], dtype=K.dtype)
-    scale = tf.maximum(tf.reduce_mean(tf.linalg.diag_part(K), -1), tf.cast(tiny, K.dtype))
-    finite = tf.reduce_all(tf.math.is_finite(K), (-2, -1))
+    smallest = 1e-10 if K.dtype == tf.float64 else 1e-6
+    eye = tf.eye(K.shape[-1] or tf.shape(K)[-1], dtype=K.dtype)
 
     def failed(L: tf.Tensor) -> tf.Tensor:
         return tf.reduce_any(tf.math.is_nan(tf.linalg.diag_part(L)), -1)
 
     def unfinished(L: tf.Tensor, added: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_any(failed(L) & finite & (added < _LARGEST_JITTER * scale))
+        repairable = tf.reduce_all(tf.math.is_finite(K), (-2, -1)) & (added < _LARGEST_JITTER * _mean_diagonal(K))
+        return tf.reduce_any(failed(L) & repairable)
 
     def harder(L: tf.Tensor, added: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         bad = failed(L)
-        more = tf.where(bad, tf.maximum(10 * added, smallest * scale), added)
+        more = tf.where(bad, tf.maximum(10 * added, smallest * _mean_diagonal(K)), added)
         again = tf.linalg.cholesky(K + more[..., None, None] * eye)
         return tf.where(bad[..., None, None], again, L), more
 
     added = tf.fill(tf.shape(K)[:-2], tf.cast(start, K.dtype))
-    L, added = tf.while_loop(unfinished, harder, (tf.linalg.cholesky(K + start * eye), added))
-    diagonal = tf.linalg.diag_part(K)
-    tf.debugging.Assert(
-        tf.reduce_all(finite),
-        [f"{name} holds NaN or infinite entries, shape", tf.shape(K), "- a step size that is too large is the usual cause"],
-    )
-    tf.debugging.Assert(
-        ~tf.reduce_any(failed(L)),
-        [f"{name} is not positive definite, even with jitter", tf.reduce_max(added), ": shape", tf.shape(K), ", diagonal from"]
-        + [tf.reduce_min(diagonal), "to", tf.reduce_max(diagonal), "- use fewer inducing points, shorter lengthscales or float64"],
-    )
+    L, added = tf.while_loop(unfinished, harder, (tf.linalg.cholesky(K + start * eye if start else K), added))
+    said = [f"{name} has no Cholesky factor, even with jitter of", tf.reduce_max(added), "- shape:", tf.shape(K)]
+    said += ["entries that are NaN or infinite:", tf.math.count_nonzero(~tf.math.is_finite(K)), "- " + _ADVICE]
+    tf.debugging.Assert(~tf.reduce_any(failed(L)), said)
     return L, added
+
+
+def _mean_diagonal(K: tf.Tensor) -> tf.Tensor:
+    return tf.maximum(tf.reduce_mean(tf.linalg.diag_part(K), -1), 1e-300 if K.dtype == tf.float64 else 1e-30)

@@ -185,7 +185,7 @@ class Chapter:
     def finish(self) -> None:
         """Show what this run produced and what of the ledger it did not."""
         rows = [
-            (identifier, row.label, "produced" if identifier in self._artefacts else "not produced")
+            (identifier, f"{row.label}: {row.title}", "produced" if identifier in self._artefacts else "not produced")
             for identifier, row in ledger.artefacts().items()
             if identifier in self._artefacts or row.notebook == self.key
         ]
@@ -197,7 +197,7 @@ class Chapter:
             f"Chapter {self.key}, {self.profile} profile, seed {self.seed}: {time.perf_counter() - self._started:.1f} s"
         )
         cells = [(i if state == "not produced" else _link(i), html.escape(what), state) for i, what, state in rows]
-        lines = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in cells)
+        lines = "".join(f'<tr><td style="white-space:nowrap">{"</td><td>".join(row)}</td></tr>' for row in cells)
         page = f'<table class="dataframe"><caption>{total}</caption><tbody>{lines}</tbody></table>'
         text = "\n".join([total, *(f"{i}: {state} ({what})" for i, what, state in rows)])
         _show(_Output(f'<div class="mogp-table mogp-summary">{page}</div>', text))

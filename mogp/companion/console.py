@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -50,7 +51,8 @@ class Progressing(Watcher):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:
+            self._progress.stop()
 
     def waiting(self, chapter: str) -> None:
         """Another run of the chapter is under way."""
@@ -96,18 +98,23 @@ def show_report(console: Console, found: Report) -> None:
     ):
         listed = ", ".join(f"{_coloured(word)} {count}" for word, count in counts.items())
         console.print(f"[bold]{name}[/]: {total}: {listed}", highlight=False)
-    artefacts = Table(
-        "artefact", "status", "chapter", "profile", "data", "why", title="Artefacts", title_justify="left"
-    )
+    artefacts = _table("artefact", "status", "chapter", "profile", "data", "why")
     for row in found.artefacts:
         artefacts.add_row(row.id, _coloured(row.status), row.chapter, row.profile, escape(row.data), escape(row.why))
-    claims = Table(
-        "claim", "verdict", "published", "measured", "profile", "data", "note", title="Claims", title_justify="left"
-    )
+    claims = _table("claim", "verdict", "published", "measured", "profile", "data", "note")
     for claim in found.claims:
         shown = (claim.published, claim.measured, claim.profile, claim.data, claim.note)
         claims.add_row(claim.id, _coloured(claim.verdict), *map(escape, shown))
     console.print(artefacts, claims)
+
+
+def _table(first: str, second: str, *others: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in (first, second):
+        table.add_column(name, no_wrap=True)
+    for name in others:
+        table.add_column(name, ratio=1 if name in ("why", "published", "measured", "note") else None)
+    return table
 
 
 def _coloured(word: str) -> str:

@@ -76,7 +76,9 @@ class ChangedVerdict:
     now: bool | None
 
     def __str__(self) -> str:
-        return f"{self.id} ({self.chapter}): recorded {_word(self.recorded)}, now {_word(self.now)}"
+        then = "no record" if self.recorded is None else f"recorded {_word(self.recorded)}"
+        now = "not decided" if self.now is None else _word(self.now)
+        return f"{self.id} ({self.chapter}): {then}, now {now}"
 
 
 def report(build: Path) -> Report:
@@ -242,5 +244,5 @@ def _join(parts: Iterable[str]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _word(holds: bool | None) -> str:
-    return "not decided" if holds is None else "holds" if holds else "does not hold"
+def _word(holds: bool) -> str:
+    return "holds" if holds else "does not hold"

@@ -49,8 +49,12 @@ def why_run(then: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 @cache
 def package_hash() -> str:
-    """The hash of the source of `mogp`."""
-    root = Path(__file__).resolve().parents[1]
+    """The hash of the source of `mogp`, as it was when this process first asked."""
+    return source_hash(Path(__file__).resolve().parents[1])
+
+
+def source_hash(root: Path) -> str:
+    """The hash of every Python file below `root`, names included."""
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")

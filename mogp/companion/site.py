@@ -36,6 +36,7 @@ from mogp.project import book_root
 
 __all__ = ["SiteError", "build_pdf", "build_site", "serve"]
 
+_JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
 _CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -45,6 +46,9 @@ _CHROMIUM_FLAGS = (
     "--disable-sync",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+
+_NOT_FOR_READERS = (".buildinfo", ".doctrees", "*.map", "*webpack-macros.html")
+_PDF_MARGIN: Any = {"top": "18mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 
 
 class SiteError(RuntimeError):
@@ -120,6 +124,8 @@ def assemble(build: Path) -> Path:
     for asset in sorted((root / "_static").rglob("*")):
         if asset.is_file():
             files[asset.relative_to(root).as_posix()] = asset.read_bytes()
+    if (figure := site_pages.hero_figure(build)) is not None:
+        files[f"_static/figures/{figure.name}"] = figure.read_bytes()
     for page in [root / "intro.md", *sorted((root / "chapters" / "guide").glob("*.md"))]:
         text = render.from_string(page.read_text(encoding="utf-8")).render(tables)
         files[page.relative_to(root).as_posix()] = text.encode()
@@ -197,6 +203,7 @@ def _fold_solution(cell: nbformat.NotebookNode) -> None:
         return
     if cell.cell_type == "code":
         cell.metadata["tags"] = [*tags, "hide-cell"]
+        cell.metadata["mystnb"] = {"code_prompt_show": "Solution", "code_prompt_hide": "Hide the solution"}
     elif not re.search(r"^#", cell.source, re.MULTILINE):
         cell.source = f"::::{{dropdown}} Solution\n{cell.source}\n::::"
 
@@ -223,7 +230,7 @@ def _sync(files: dict[str, bytes], folder: Path) -> Path:
 
 def _jupyter_book(source: Path, stage: Path, builder: str, *, strict: bool) -> Path:
     """Run Jupyter Book from `source` into `stage`, and return the folder of pages it made."""
-    command = [sys.executable, "-m", "jupyter_book", "build", str(source), "--path-output", str(stage)]
+    command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(source), "--path-output", str(stage)]
     command += ["--builder", builder, "--quiet", *(("-W", "-n", "--keep-going") if strict else ())]
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1", "NO_COLOR": "1"}
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -231,7 +238,8 @@ def _jupyter_book(source: Path, stage: Path, builder: str, *, strict: bool) -> P
     if result.returncode or not (html / "index.html").is_file():
         shutil.rmtree(stage, ignore_errors=True)  # Sphinx would not report the warnings of cached pages again
         report = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout + result.stderr)
-        lines = [line.strip() for line in report.splitlines() if re.search(r"WARNING|ERROR|Error|error:", line)]
+        wrong = re.compile(r"^(?!.*absl::).*(WARNING|ERROR|CRITICAL|Error\b)")
+        lines = [line.strip() for line in report.splitlines() if wrong.match(line)]
         raise SiteError("the book did not build:\n" + "\n".join(dict.fromkeys(lines or report.splitlines()[-20:])))
     return html
 
@@ -248,16 +256,15 @@ def _swap_in(html: Path, site: Path) -> Path:
     fresh, old = site.with_name("site.new"), site.with_name("site.old")
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    shutil.copytree(html, fresh, ignore=shutil.ignore_patterns(".buildinfo", ".doctrees"))
+    shutil.copytree(
+        html, fresh, ignore=shutil.ignore_patterns(".buildinfo", ".doctrees", "*.map", "*webpack-macros.html")
+    )
     (fresh / ".nojekyll").touch()
     if site.exists():
         site.rename(old)
     fresh.rename(site)
     shutil.rmtree(old, ignore_errors=True)
     return site
-
-
-_PDF_MARGIN: Any = {"top": "18mm", "bottom": "18mm", "left": "16mm", "right": "16mm"}
 
 
 class _QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from mogp.companion.sources import ChapterSource
 from mogp.datasets.catalogue import CATALOGUE
 from mogp.datasets.registry import files
 
-__all__ = ["SiteChapter", "api_pages", "chapter_facts", "context"]
+__all__ = ["SiteChapter", "api_pages", "chapter_facts", "context", "hero_figure"]
 
 DOCUMENTS = {
     "ma": "Ma 2023",
@@ -37,6 +37,7 @@ DOCUMENTS = {
 }
 _PACKAGE = Path(project.__file__).parent
 _SHOWN = ("regenerated", "partly regenerated", "stand-in")
+_HEROES = ("giraldo-fig-3-2", "giraldo-fig-3-3", "ma-fig-2-1", "ma-fig-2-2")
 _JUDGED = ("holds", "does not hold")
 
 
@@ -68,7 +69,7 @@ class SiteChapter:
         """Whether there is a run to show."""
         return self.executed.is_file()
 
-    @cached_property
+    @functools.cached_property
     def facts(self) -> Mapping[str, Any]:
         """What the runner wrote about the run: profile, seconds, date, data."""
         return read_json(self.run / "run.json") or {}
@@ -98,6 +99,8 @@ def context(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, Any]:
         "runs": _runs(chapters),
         "errata": _errata(doubted, found.claims, boxes),
         "chapter_map": _chapter_map(chapters),
+        "chapter": functools.partial(_chapter_link, pages),
+        "hero": _hero(build, figures),
         "notation": _notation(),
         "models": _models(pages),
         "datasets": _datasets(),
@@ -144,6 +147,23 @@ def _tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 
+def hero_figure(build: Path) -> Path | None:
+    """The figure of the landing page: the first of those we like best that the build has."""
+    return next((path for name in _HEROES for path in (build / "chapters").glob(f"*/artefacts/{name}.svg")), None)
+
+
+def _hero(build: Path, places: Mapping[str, str]) -> str:
+    figure = hero_figure(build)
+    if figure is None:
+        return ""
+    artefact, place = ledger.artefact(figure.stem), places[figure.stem].removeprefix("../")
+    return _raw(
+        f"<figure class='mogp-artefact mogp-hero'><a href='chapters/{escape(place)}'>"
+        f"<img src='_static/figures/{figure.name}' alt='{escape(artefact.title)}'></a>"
+        f"<figcaption class='mogp-provenance'>{escape(artefact.label)}: {escape(artefact.title)}</figcaption></figure>"
+    )
+
+
 def _chapter_map(chapters: Sequence[SiteChapter]) -> str:
     """The chapters of each document, for the landing page."""
     lines = []
@@ -153,6 +173,11 @@ def _chapter_map(chapters: Sequence[SiteChapter]) -> str:
             links = " · ".join(f"[{chapter.source.title}]({chapter.file})" for chapter in own)
             lines.append(f"{label}\n: {links}\n")
     return "\n".join(lines)
+
+
+def _chapter_link(pages: Mapping[str, str], key: str, text: str) -> str:
+    """A link to a chapter, for pages of the guide; plain text while the book does not have it."""
+    return f"[{text}]({pages[key]})" if key in pages else text
 
 
 def _runs(chapters: Sequence[SiteChapter]) -> str:
@@ -201,7 +226,7 @@ def _artefact_table(rows: Sequence[ArtefactStatus], places: Mapping[str, str]) -
 def _claim_table(rows: Sequence[ClaimStatus], places: Mapping[str, str]) -> str:
     cells = []
     for row in rows:
-        note = f" <span class='mogp-muted'>{escape(row.note)}</span>" if row.note else ""
+        note = f" <span class='mogp-muted'>{escape(_for_readers(row.note))}</span>" if row.note else ""
         text = escape(ledger.claim(row.id).claim) + note
         name = _linked(row.id, places.get(row.id))
         cells.append([name, text, _badge(row.verdict), escape(row.published), escape(row.measured), _run_of(row)])
@@ -254,8 +279,14 @@ def _erratum(claim: ledger.Claim, row: ClaimStatus, place: str | None) -> str:
     return _raw(
         f"<div class='mogp-erratum' id='erratum-{claim.id}'>\n"
         f"<p><code>{claim.id}</code> {_badge(claim.spec_verdict)} {escape(claim.claim)}{published}</p>\n"
-        f"<p>{escape(claim.note)}</p>\n<p>{outcome}</p>\n</div>"
+        f"<p>{escape(_for_readers(claim.note))}</p>\n<p>{outcome}</p>\n</div>"
     )
+
+
+def _for_readers(note: str) -> str:
+    """A note without its pointers to the working papers behind the ledger, which are not part of the book."""
+    note = re.sub(r"\s*\(spec [^)]*\)", "", note)
+    return re.sub(r"Not in the spec: (\w)", lambda found: found[1].upper(), note)
 
 
 def _raw(html: str) -> str:
@@ -268,9 +299,10 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _notation() -> str:
-    columns = ["concept", "here", "Ma", "HMOGP-LV paper", "Giraldo", "Panos", "Xia", "in code"]
-    rows = [list(row.values()) for row in _rows("notation.csv")]
-    return ":::{div} mogp-scroll\n" + markdown_table(columns, rows) + "\n:::"
+    columns = {"concept": "concept", "symbol": "here", "code": "in code", "ma": "Ma", "hmogplv": "HMOGP-LV paper"}
+    columns |= {"giraldo": "Giraldo", "panos": "Panos", "xia": "Xia"}
+    rows = [[row[name] for name in columns] for row in _rows("notation.csv")]
+    return ":::{div} mogp-scroll mogp-wide\n" + markdown_table(list(columns.values()), rows) + "\n:::"
 
 
 def _models(pages: Mapping[str, str]) -> dict[str, str]:
@@ -287,7 +319,7 @@ def _models(pages: Mapping[str, str]) -> dict[str, str]:
         tables.setdefault(row["family"], []).append([f"**{row['model']}**", *choices, made, where])
     columns = ["model", "prior", "inducing", "posterior", "likelihood", "constructor", "chapter"]
     return {
-        family: ":::{div} mogp-scroll mogp-models\n" + markdown_table(columns, rows) + "\n:::"
+        family: ":::{div} mogp-scroll mogp-wide\n" + markdown_table(columns, rows) + "\n:::"
         for family, rows in tables.items()
     }
 
@@ -302,7 +334,7 @@ def _datasets() -> str:
         source = "; ".join(dict.fromkeys(file.citation for file in owned))
         rows.append([f"`{name}`", entry.summary, size, "yes" if entry.standin else "", licence, source])
     columns = ["name", "what it is", "files", "stand-in", "licence", "source"]
-    return ":::{div} mogp-scroll\n" + markdown_table(columns, rows) + "\n:::"
+    return ":::{div} mogp-scroll mogp-wide\n" + markdown_table(columns, rows) + "\n:::"
 
 
 def _size(count: int) -> str:
@@ -329,7 +361,8 @@ def _api_index() -> str:
         [f"[`{module.name}`](api/{module.name})", module.summary, ", ".join(f"`{name}`" for name in module.names)]
         for module in _modules()
     ]
-    return markdown_table(["module", "what it is for", "public names"], rows)
+    table = markdown_table(["module", "what it is for", "public names"], rows)
+    return f":::{{div}} mogp-scroll mogp-wide\n{table}\n:::"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -65,8 +64,7 @@ class Dataset:
             )
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "Y", Y)
-        extras = {key: _frozen(value) for key, value in self.extras.items()}
-        object.__setattr__(self, "extras", MappingProxyType(extras))
+        object.__setattr__(self, "extras", {key: _frozen(value) for key, value in self.extras.items()})
 
     @cached_property
     def data(self) -> MultiOutputData:

@@ -70,6 +70,7 @@ def subset_points(data: MultiOutputData | npt.ArrayLike, count: int, sets: int |
 def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
     """The points given, `[M, P]`, as one shared set or copied to `sets` of them."""
     points = np.asarray(Z, dtype=float)
+    points = points[:, None] if points.ndim == 1 else points
     return InducingPoints(points if sets is None else np.repeat(points[None], sets, axis=0))
 
 

@@ -35,19 +35,19 @@ class KernelStack(gpflow.Module):
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None)."""
-        return self._by_form(lambda kernels, *points: _K(kernels, *points), X, X if X2 is None else X2)
+        return self._by_form(_K, X, X2)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         """`[G, N]` from `X [N, P]` or `[G, N, P]`."""
-        return self._by_form(lambda kernels, points: _K_diag(kernels, points), X)
+        return self._by_form(_K_diag, X)
 
-    def _by_form(self, evaluate: Any, *points: tf.Tensor) -> tf.Tensor:
+    def _by_form(self, evaluate: Any, *points: tf.Tensor | None) -> tf.Tensor:
         groups: dict[Any, list[int]] = {}
         for g, kernel in enumerate(self.kernels):
             groups.setdefault(_form(kernel), []).append(g)
         parts = []
         for members in groups.values():
-            own = [p if p.shape.rank == 2 or len(groups) == 1 else tf.gather(p, members) for p in points]
+            own = [p if p is None or p.shape.rank == 2 or len(groups) == 1 else tf.gather(p, members) for p in points]
             parts.append(evaluate([self.kernels[g] for g in members], *own))
         if len(parts) == 1:
             return parts[0]
@@ -66,17 +66,18 @@ def _form(kernel: Kernel) -> Any:
     return id(kernel)
 
 
-def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
+def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tensor:
     kind = kernels[0]
+    other = X if X2 is None else X2
     if isinstance(kind, Combination) and type(kind) in (Sum, Product):
         parts = [_K(list(members), X, X2) for members in zip(*(k.kernels for k in kernels), strict=True)]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = _rows([k.lengthscales for k in kernels])
-        return _proxy(kernels, rank=2).K_r2(_square_distance(kind.slice(X)[0] / lengthscales, kind.slice(X2)[0] / lengthscales))
+        return _proxy(kernels, rank=2).K_r2(_square_distance(kind.slice(X)[0] / lengthscales, kind.slice(other)[0] / lengthscales))
     if type(kind) is Linear:
-        return tf.linalg.matmul(kind.slice(X)[0] * _rows([k.variance for k in kernels]), kind.slice(X2)[0], transpose_b=True)
-    x, x2 = ([p] * len(kernels) if p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
+        return tf.linalg.matmul(kind.slice(X)[0] * _rows([k.variance for k in kernels]), kind.slice(other)[0], transpose_b=True)
+    x, x2 = ([p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
     return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
 
 
@@ -86,8 +87,7 @@ def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
         parts = [_K_diag(list(members), X) for members in zip(*(k.kernels for k in kernels), strict=True)]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
-        variances = tf.stack([tf.convert_to_tensor(k.variance) for k in kernels])[:, None]
-        return tf.broadcast_to(variances, [len(kernels), tf.shape(X)[-2]])
+        return tf.broadcast_to(_stacked([k.variance for k in kernels])[:, None], [len(kernels), tf.shape(X)[-2]])
     if type(kind) is Linear:
         return tf.reduce_sum(tf.square(kind.slice(X)[0]) * _rows([k.variance for k in kernels]), -1)
     x = [X] * len(kernels) if X.shape.rank == 2 else tf.unstack(X)
@@ -101,22 +101,36 @@ def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return total
 
 
-def _rows(parameters: Sequence[Any]) -> tf.Tensor:
+def _rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     """Scalars or `[P]` vectors, one a kernel, as `[G, 1, P or 1]`."""
-    vectors = [tf.reshape(tf.convert_to_tensor(p), [-1]) for p in parameters]
+    if len({tuple(p.shape) for p in parameters}) == 1:
+        return tf.reshape(_stacked(parameters), [len(parameters), 1, -1])
+    vectors = [tf.reshape(p, [-1]) for p in parameters]
     width = max(int(v.shape[0]) for v in vectors)
     return tf.stack([tf.broadcast_to(v, [width]) for v in vectors])[:, None, :]
 
 
 def _proxy(kernels: Sequence[Kernel], rank: int) -> Any:
-    """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own formula is used."""
+    """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own formula is used.
+
+    Lengthscales are left out: the distances that the formula is given are scaled already.
+    """
     proxy = object.__new__(type(kernels[0]))
     proxy.__dict__.update(kernels[0].__dict__)
     for name, value in kernels[0].__dict__.items():
-        if isinstance(value, gpflow.Parameter) and value.shape.rank == 0:
-            stacked = tf.stack([tf.convert_to_tensor(getattr(k, name)) for k in kernels])
-            proxy.__dict__[name] = tf.reshape(stacked, [-1] + [1] * rank)
+        if isinstance(value, gpflow.Parameter) and value.shape.rank == 0 and name != "lengthscales":
+            proxy.__dict__[name] = tf.reshape(_stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank)
     return proxy
+
+
+def _stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
+    """Values of equal shapes, stacked: with one transformation for all where they have the same."""
+    first = parameters[0]
+    if all(p is first for p in parameters):
+        return tf.stack([tf.convert_to_tensor(first)] * len(parameters))
+    if all(p.transform == first.transform for p in parameters):
+        return first.transform.forward(tf.stack([p.unconstrained_variable for p in parameters]))
+    return tf.stack([tf.convert_to_tensor(p) for p in parameters])
 
 
 def _square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:

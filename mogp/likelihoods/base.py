@@ -6,6 +6,7 @@ import abc
 from collections.abc import Callable
 from typing import ClassVar
 
+import numpy as np
 import tensorflow as tf
 from check_shapes import inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
@@ -46,6 +47,12 @@ def column(Y: TensorType, F: TensorType) -> tf.Tensor:
     return tf.cast(Y, F.dtype)[..., 0]
 
 
+def draw(distribution: tfd.Distribution, dtype: tf.DType, seed: int | TensorType) -> tf.Tensor:
+    """A draw [..., N, 1] from a distribution of batch shape [..., N] that depends on the seed and on nothing else."""
+    pair = np.array([seed], np.int64).view(np.int32) if isinstance(seed, int | np.integer) else tf.cast(seed, tf.int32)
+    return tf.cast(distribution.sample(seed=pair), dtype)[..., None]
+
+
 class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
     r"""A likelihood $p(y \mid f_1..f_J)$ given as a distribution.
 
@@ -75,9 +82,8 @@ class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
 
     def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
         """One draw of y for each row of F [..., N, J], shape [..., N, 1]; the same seed gives the same draw."""
-        from mogp.likelihoods.sampling import sample_y
-
-        return sample_y(self, F, seed)
+        F = tf.convert_to_tensor(F)
+        return draw(self.conditional(F), F.dtype, seed)
 
     def _expect(self, function: Callable[[tf.Tensor], tf.Tensor], mean: TensorType, variance: TensorType) -> tf.Tensor:
         r"""$\mathbb E\, h(f)$ for one function $f \sim \mathcal N(m, v)$ and an element-wise $h$; m, v [..., N]."""
@@ -85,15 +91,15 @@ class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
 
     @inherit_check_shapes
     def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
-        return self.conditional(F).log_prob(column(Y, F))
+        return self.conditional(tf.convert_to_tensor(F)).log_prob(column(Y, F))
 
     @inherit_check_shapes
     def _conditional_mean(self, X: TensorType, F: TensorType) -> tf.Tensor:
-        return self.conditional(F).mean()[..., None]
+        return self.conditional(tf.convert_to_tensor(F)).mean()[..., None]
 
     @inherit_check_shapes
     def _conditional_variance(self, X: TensorType, F: TensorType) -> tf.Tensor:
-        return self.conditional(F).variance()[..., None]
+        return self.conditional(tf.convert_to_tensor(F)).variance()[..., None]
 
     @inherit_check_shapes
     def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:

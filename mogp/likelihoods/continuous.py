@@ -6,6 +6,7 @@ from math import log, pi
 from typing import ClassVar
 
 import gpflow
+import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes, inherit_check_shapes
@@ -68,7 +69,7 @@ class HeteroscedasticGaussian(DistributionLikelihood):
 
     @inherit_check_shapes
     def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
-        return Fmu[..., :1], Fvar[..., :1] + bounded_exp(Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
+        return tf.identity(Fmu[..., :1]), Fvar[..., :1] + bounded_exp(Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
 
     @inherit_check_shapes
     def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
@@ -93,6 +94,12 @@ class Beta(DistributionLikelihood):
     def conditional(self, F: TensorType) -> tfd.Distribution:
         """The Beta distribution with parameters $e^{f_1}$ and $e^{f_2}$."""
         return tfd.Beta(bounded_exp(F[..., 0]), bounded_exp(F[..., 1]))
+
+    def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
+        """As in the base class; draws that rounding put on 0 or 1 are moved inside."""
+        y = super().sample_y(F, seed)
+        precision = np.finfo(y.dtype.as_numpy_dtype)
+        return tf.clip_by_value(y, precision.tiny, 1 - precision.eps)
 
     @inherit_check_shapes
     def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
@@ -120,6 +127,11 @@ class Gamma(DistributionLikelihood):
     def conditional(self, F: TensorType) -> tfd.Distribution:
         """The Gamma distribution with shape $e^{f_1}$ and rate $e^{f_2}$."""
         return tfd.Gamma(bounded_exp(F[..., 0]), log_rate=bounded(F[..., 1]))
+
+    def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
+        """As in the base class; draws that rounding put on 0 are moved inside."""
+        y = super().sample_y(F, seed)
+        return tf.maximum(y, np.finfo(y.dtype.as_numpy_dtype).tiny)
 
     @inherit_check_shapes
     def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:

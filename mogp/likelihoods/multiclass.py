@@ -95,7 +95,7 @@ class RobustMax(gpflow.likelihoods.MultiClass):
     @check_shapes("Fmu: [N, C]", "Fvar: [N, C]", "return: [N, C]")
     def probability_largest(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
         r"""$\pi_k$, the probability under $q$ that $f_k$ is the largest of the functions, for every class $k$."""
-        points, weights = hermgauss(self.num_gauss_hermite_points)
+        points, weights = (tf.cast(part, Fmu.dtype) for part in hermgauss(self.num_gauss_hermite_points))
 
         def one_class(k: tf.Tensor) -> tf.Tensor:
             label = tf.fill([tf.shape(Fmu)[0], 1], k)

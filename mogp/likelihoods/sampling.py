@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from gpflow import likelihoods as stock
 from gpflow.base import TensorType
 from gpflow.functions import Function
 from tensorflow_probability import distributions as tfd
+
+from mogp.likelihoods.base import draw
 
 __all__ = ["conditional", "sample_y"]
 
@@ -18,19 +19,14 @@ __all__ = ["conditional", "sample_y"]
 def sample_y(likelihood: Any, F: TensorType, seed: int | TensorType, X: TensorType | None = None) -> tf.Tensor:
     """One draw of y for each row of F [..., N, J], shape [..., N, 1].
 
-    `seed` is a whole number or a pair of them (an int32 tensor of shape [2]); the same seed gives the same draw, in
+    `seed` is a whole number or a pair of them (shape [2]); the same seed gives the same draw, in
     any order of calls, in or out of a `tf.function`. X [..., N, P] is needed only where the noise of a GPflow
     likelihood is a function of the inputs.
     """
     F = tf.convert_to_tensor(F)
-    draw = conditional(likelihood, F, X).sample(seed=_stateless(seed))
-    return tf.cast(draw, F.dtype)[..., None]
-
-
-def _stateless(seed: int | TensorType) -> TensorType:
-    if isinstance(seed, int | np.integer):
-        return tf.constant(np.array([seed], dtype=np.int64).view(np.int32))
-    return seed
+    if hasattr(likelihood, "sample_y"):
+        return likelihood.sample_y(F, seed)
+    return draw(conditional(likelihood, F, X), F.dtype, seed)
 
 
 @singledispatch
@@ -86,12 +82,6 @@ def _(likelihood: stock.Poisson, F: TensorType, X: TensorType | None = None) -> 
 @conditional.register(stock.Bernoulli)
 def _(likelihood: stock.Bernoulli, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
     return tfd.Bernoulli(probs=likelihood.invlink(F[..., 0]))
-
-
-@conditional.register(stock.Ordinal)
-def _(likelihood: stock.Ordinal, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
-    probabilities = likelihood._make_phi(F)
-    return tfd.Categorical(probs=tf.reshape(probabilities, tf.concat([tf.shape(F)[:-1], [likelihood.num_bins]], 0)))
 
 
 @conditional.register(stock.Softmax)

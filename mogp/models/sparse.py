@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import gpflow
 import numpy as np
@@ -12,10 +12,11 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
-from mogp.batches import Batch
+from mogp.batches import Batch, OutputBatch
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import PerOutput, sample_y
+from mogp.likelihoods.groups import Group, groups
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior
 
@@ -79,20 +80,44 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     def elbo(self, data: Batch | MultiOutputData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
-        batch = self._batch(data)
         factors = self.factors()
-        return tf.add_n(self.data_terms(batch, factors)) - self.kl(factors)
+        terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(self._batch(data), factors)]
+        return tf.add_n(terms) - self.kl(factors)
 
-    def data_terms(self, data: Batch | MultiOutputData, factors: Factors | None = None) -> list[tf.Tensor]:
-        """The expected log-likelihood of each output, scaled to all its rows."""
+    def data_terms(self, data: Batch | MultiOutputData) -> tf.Tensor:
+        """The expected log-likelihood of each output, scaled to all its rows, `[D]`."""
         batch = self._batch(data)
+        terms: dict[int, tf.Tensor] = {}
+        for outputs, weighted in self._expectations(batch, self.factors()):
+            sizes = [tf.shape(batch.outputs[d].weight)[0] for d in outputs]
+            for d, own in zip(outputs, tf.split(weighted, sizes), strict=True):
+                terms[d] = tf.reduce_sum(own)
+        return tf.stack([terms[d] for d in range(len(self.names))])
+
+    def _expectations(self, batch: Batch, factors: Factors) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
+        """For each group of outputs with like likelihoods: the outputs, and the weighted expectations of their rows."""
         functions = self.condition(batch.X, factors)
-        terms = []
-        for d, (likelihood, own) in enumerate(zip(self.likelihood.likelihoods, batch.outputs, strict=True)):
-            f = functions.marginals(self.likelihood.functions(d), own.rows)
-            X = batch.X if own.rows is None else tf.gather(batch.X, own.rows)
-            terms.append(tf.reduce_sum(own.weight * likelihood.variational_expectations(X, f.mean, f.var, own.Y)))
-        return terms
+        for group in groups(self.likelihood.likelihoods):
+            own = [batch.outputs[d] for d in group.outputs]
+            f = self._marginals(functions, group, own)
+            sizes = [tf.shape(o.weight)[0] for o in own]
+            if group.reads_inputs:
+                X = tf.concat([batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0)
+            else:
+                X = tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
+            Y, weight = tf.concat([o.Y for o in own], 0), tf.concat([o.weight for o in own], 0)
+            expected = group.likelihood(sizes).variational_expectations(X, f.mean, f.var, Y)
+            yield group.outputs, weight * expected
+
+    def _marginals(self, functions: Conditional, group: Group, own: Sequence[OutputBatch]) -> Marginals:
+        """Marginals `[rows of all outputs, J_d]` of a group: in one mixing where its outputs share all rows."""
+        ranges = [self.likelihood.functions(d) for d in group.outputs]
+        adjacent = all(a.stop == b.start for a, b in zip(ranges, ranges[1:], strict=False))
+        if adjacent and all(o.rows is None for o in own):
+            f = functions.marginals(range(ranges[0].start, ranges[-1].stop))
+            return Marginals(*(_outputs_first(a, len(ranges)) for a in f))
+        parts = [functions.marginals(r, o.rows) for r, o in zip(ranges, own, strict=True)]
+        return Marginals(tf.concat([p.mean for p in parts], 0), tf.concat([p.var for p in parts], 0))
 
     def kl(self, factors: Factors | None = None) -> tf.Tensor:
         """`KL[q(u) || p(u)]`, summed over the latent GPs."""
@@ -244,6 +269,14 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         if X.shape.rank != 2 or X.shape[1] != expected:
             raise ValueError(f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing inputs.")
         return X
+
+
+def _outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:
+    """`[N, outputs x J_d]` as `[outputs x N, J_d]`."""
+    if outputs == 1:
+        return values
+    split = tf.reshape(values, [tf.shape(values)[0], outputs, values.shape[1] // outputs])
+    return tf.reshape(tf.transpose(split, [1, 0, 2]), [-1, values.shape[1] // outputs])
 
 
 def _as_indicators(draws: Array, targets: int) -> Array:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
-from gpflow.keras import tf_keras
 from gpflow.optimizers import NaturalGradient
 
 from mogp.optimizers.base import Loss, Optimizer
@@ -14,27 +13,34 @@ _FIRST_SHARE = 1e-3
 
 
 class Adam(Optimizer):
-    """Adam (Kingma & Ba 2015) on every trainable parameter, by Keras.
+    r"""Adam (Kingma & Ba 2015) on every trainable parameter, with TensorFlow's fused update.
+
+    $m \leftarrow \beta_1 m + (1-\beta_1) g$, $v \leftarrow \beta_2 v + (1-\beta_2) g^2$,
+    $\theta \leftarrow \theta - \alpha_t\, m / (\sqrt v + \epsilon)$ with
+    $\alpha_t = \alpha \sqrt{1-\beta_2^t} / (1-\beta_1^t)$.
 
     Args:
-        learning_rate: step size, or a Keras schedule.
-        beta_1, beta_2, epsilon: as in Keras.
+        learning_rate: step size $\alpha$, or a function of the step number (a Keras schedule, say).
+        beta_1, beta_2, epsilon: as above.
     """
 
     def __init__(
         self,
-        learning_rate: float | tf_keras.optimizers.schedules.LearningRateSchedule = 0.01,
+        learning_rate: float | Callable[[tf.Tensor], tf.Tensor] = 0.01,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
     ) -> None:
-        self._settings = {"learning_rate": learning_rate, "beta_1": beta_1, "beta_2": beta_2, "epsilon": epsilon}
+        if not callable(learning_rate) and not learning_rate > 0:
+            raise ValueError(f"learning_rate={learning_rate} must be positive.")
+        self.learning_rate, self.beta_1, self.beta_2, self.epsilon = learning_rate, beta_1, beta_2, epsilon
 
     def start(self, model: tf.Module) -> None:
         """Create the moments."""
-        self._adam = tf_keras.optimizers.Adam(**self._settings, jit_compile=False)
         self._trained = self._select(model)
-        self._adam.build(self._trained)
+        self._m = [tf.Variable(tf.zeros_like(v), trainable=False) for v in self._trained]
+        self._v = [tf.Variable(tf.zeros_like(v), trainable=False) for v in self._trained]
+        self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
         """One Adam update."""
@@ -42,13 +48,24 @@ class Adam(Optimizer):
             tape.watch(self._trained)
             value = loss()
         gradients = tape.gradient(value, self._trained)
-        self._adam.apply_gradients((g, v) for g, v in zip(gradients, self._trained, strict=True) if g is not None)
+        rate = self.learning_rate(self._steps) if callable(self.learning_rate) else self.learning_rate
+        t = tf.cast(self._steps.assign_add(1), tf.float64)
+        numbers = {
+            "beta1_power": self.beta_1**t, "beta2_power": self.beta_2**t, "lr": rate,
+            "beta1": self.beta_1, "beta2": self.beta_2, "epsilon": self.epsilon,
+        }  # fmt: skip
+        cast = {d: {k: tf.cast(x, d) for k, x in numbers.items()} for d in {v.dtype for v in self._trained}}
+        for variable, m, v, gradient in zip(self._trained, self._m, self._v, gradients, strict=True):
+            if gradient is not None:
+                tf.raw_ops.ResourceApplyAdam(
+                    var=variable.handle, m=m.handle, v=v.handle, grad=gradient, **cast[variable.dtype]
+                )
         return value
 
     @property
     def variables(self) -> Sequence[tf.Variable]:
-        """Step counter, step size and moments."""
-        return list(self._adam.variables)
+        """Step counter and moments."""
+        return [self._steps, *self._m, *self._v]
 
     def _select(self, model: tf.Module) -> list[tf.Variable]:
         return list(model.trainable_variables)

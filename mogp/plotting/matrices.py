@@ -85,12 +85,11 @@ def _cells(ax: Axes, shape: tuple[int, ...], rows: Sequence[str] | None, columns
         if labels is not None and len(labels) != length:
             raise ValueError(f"{len(labels)} labels for {length} {what}; they must agree.")
     ax.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5), aspect="equal")
-    long = columns is not None and max((len(label.strip("$")) for label in columns), default=0) > 4
-    ax.set_xticks(range(shape[1]) if columns is not None else [], columns, rotation=45 if long else 0)
-    if long:
-        for tick in ax.get_xticklabels():
-            tick.set(ha="right", rotation_mode="anchor")
     ax.set_yticks(range(shape[0]) if rows is not None else [], rows)
+    ax.set_xticks(range(shape[1]) if columns is not None else [], columns)
+    if max((len(label.strip("$")) for label in columns or ()), default=0) > 4:
+        for tick in ax.get_xticklabels():
+            tick.set(rotation=45, ha="right", rotation_mode="anchor")
     ax.grid(False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)

@@ -60,8 +60,7 @@ class Posterior(gpflow.Module, ABC):
 
     def _by_copy(self, columns: tf.Tensor) -> tf.Tensor:
         """`[M, L]` parameters as `[R, G, M]`."""
-        rows = tf.transpose(tf.convert_to_tensor(columns))
-        return tf.reshape(rows, [self.copies, -1, tf.shape(rows)[-1]])
+        return tf.reshape(tf.transpose(tf.convert_to_tensor(columns)), [self.copies, -1, columns.shape[0]])
 
 
 def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
@@ -71,4 +70,5 @@ def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
 
 def by_latent(values: tf.Tensor) -> tf.Tensor:
     """`[R, G, …]` as `[L, …]`."""
-    return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], 0))
+    inner = values.shape[2:] if values.shape[2:].is_fully_defined() else tf.shape(values)[2:]
+    return tf.reshape(values, tf.concat([[-1], inner], 0))

@@ -52,13 +52,11 @@ class Full(Posterior):
     def kl(self, factors: Factors) -> tf.Tensor:
         r"""$\tfrac12[\|\alpha\|^2 + \|T\|_F^2 - M - \log|S| + \log|K_{uu}|]$, $\alpha = L_u^{-1} m$, $T = L_u^{-1} L_S$ (whitened: $L_u = I$)."""
         alpha, T = self._by_copy(self.q_mu)[..., None], self._sqrt()
-        M = tf.cast(tf.shape(T)[-1], T.dtype)
-        logdet = tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(T))), -1)
-        constant = -M - logdet
+        constant = -float(T.shape[-1]) - tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(T))), -1)
         if not self.whiten:
             L = factors.cholesky
             constant += 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
-            L = tf.broadcast_to(L, tf.shape(T))
+            L = tf.broadcast_to(L, T.shape)
             alpha, T = tf.linalg.triangular_solve(L, alpha), tf.linalg.triangular_solve(L, T)
         return tf.reshape(0.5 * (tf.reduce_sum(alpha**2, (-2, -1)) + tf.reduce_sum(T**2, (-2, -1)) + constant), [-1])
 
@@ -72,4 +70,4 @@ class Full(Posterior):
     def _sqrt(self) -> tf.Tensor:
         """`[R, G, M, M]`."""
         sqrt = tf.convert_to_tensor(self.q_sqrt)
-        return tf.reshape(sqrt, tf.concat([[self.copies, -1], tf.shape(sqrt)[1:]], 0))
+        return tf.reshape(sqrt, [self.copies, -1, *sqrt.shape[1:]])

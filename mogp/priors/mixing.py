@@ -31,7 +31,7 @@ class MixingPrior(Prior):
         self.copies = copies
         self.num_functions = functions
         self.W = W
-        self.bias = None if bias is None else gpflow.Parameter(np.broadcast_to(np.asarray(bias, float), (functions,)))
+        self.bias = None if bias is None else gpflow.Parameter(_offsets(bias, functions))
 
     def condition(
         self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False
@@ -47,6 +47,13 @@ class MixingPrior(Prior):
         W = tf.eye(self.num_functions, dtype=gpflow.default_float()) if self.W is None else tf.convert_to_tensor(self.W)
         by_kernel = tf.reshape(W, [self.num_functions, self.copies, len(self.kernels)])
         return tf.einsum("jig,kig->gjk", by_kernel, by_kernel)
+
+
+def _offsets(bias: npt.ArrayLike, functions: int) -> npt.NDArray[np.float64]:
+    values = np.asarray(bias, dtype=float)
+    if values.shape not in ((), (functions,)):
+        raise ValueError(f"bias has shape {values.shape}; expected one number, or one for each of {functions} functions.")
+    return np.broadcast_to(values, (functions,))
 
 
 class _Mixed(Conditional):

@@ -16,7 +16,7 @@ from mogp.companion import chapter as chapter_module
 from mogp.companion.files import write_json
 from mogp.project import book_root
 
-RAN = '''# ---
+RAN = """# ---
 # jupyter:
 #   jupytext:
 #     text_representation: {extension: .py, format_name: percent}
@@ -27,7 +27,8 @@ RAN = '''# ---
 #
 # The quokka is a word that stands nowhere else. The bound is
 #
-# $$\\mathcal L=\\sum_{d=1}^D\\sum_{n=1}^{N_d}\\mathbb E_{q(f_d(\\mathbf x_n))}\\log p(y_d(\\mathbf x_n)\\mid f_d(\\mathbf x_n))
+# $$\\mathcal L=\\sum_{d=1}^D\\sum_{n=1}^{N_d}
+# \\mathbb E_{q(f_d(\\mathbf x_n))}\\log p(y_d(\\mathbf x_n)\\mid f_d(\\mathbf x_n))
 # -\\sum_{q=1}^Q\\mathrm{KL}(q(\\mathbf u_q)\\,\\Vert\\,p(\\mathbf u_q))\\le\\log p(\\mathbf y_1,\\dots,\\mathbf y_D),$$
 #
 # with $u_q\\sim\\mathcal{GP}(0,k_q)$.
@@ -63,7 +64,7 @@ print(pd.DataFrame([range(40)]).to_string())
 
 # %% tags=["solution"]
 draws = 3
-'''
+"""
 
 NOT_RUN = """# %% [markdown]
 # # Sparse posteriors, not run yet
@@ -129,7 +130,9 @@ def run_in_process(source: Path, out: Path) -> None:
                 cell["outputs"] = [output_of(item) for item in shown]
     nbformat.write(notebook, out / "notebook.ipynb")
     use = {"name": "toy-gp-1d", "source": "synthetic", "sha256": "0"}
-    write_json(out / "run.json", {"profile": "smoke", "seconds": 1.5, "date": "2026-01-01T00:00:00+00:00", "data": [use]})
+    write_json(
+        out / "run.json", {"profile": "smoke", "seconds": 1.5, "date": "2026-01-01T00:00:00+00:00", "data": [use]}
+    )
 
 
 def output_of(item: Any) -> nbformat.NotebookNode:

@@ -3,6 +3,7 @@ r"""Docstrings are written for people who read the source: Markdown backticks, `
 autodoc expects reStructuredText. `to_rst` translates block by block, where a block is what stands between blank lines:
 
 - `name` becomes a literal, `$x$` and `$$x$$` mathematics, a fenced block a code block;
+- a table of Markdown becomes a table;
 - lines of the form "word   text" (two spaces or more) become a list of definitions;
 - Google and NumPy sections ("Args:", "Parameters" over dashes) are left to napoleon;
 - any other block with ragged indentation is shown as it stands.
@@ -22,7 +23,7 @@ _DIRECTIVE = re.compile(r"^\s*(\.\. |:\w[\w ]*:|>>> )")
 _UNDERLINE = re.compile(r"^\s*[-=]{3,}\s*$")
 _BULLET = re.compile(r"^\s*([-*+]|\d+[.)])\s+\S")
 _COLUMNS = re.compile(r"^(\S.*?)\s{2,}(\S.*)$")
-_DISPLAY = re.compile(r"^\s*\$\$(.*?)\$\$[.,;]?\s*$", re.DOTALL)
+_DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _INLINE = re.compile(
     r"(?P<keep>:[\w:]+:`[^`]+`|``[^`]+``_?|`[^`]+`__?)"  # a role, a literal, a link: already reStructuredText
     r"|(?P<bold>\*\*[^*\n]+\*\*)"
@@ -44,14 +45,19 @@ def _process(_app: Sphinx, _what: str, _name: str, _object: object, _options: ob
 def to_rst(lines: list[str]) -> list[str]:
     """The docstring `lines` in reStructuredText, every block followed by an empty line."""
     translated: list[str] = []
-    in_section = False
+    in_section = in_literal = False
     for block in _blocks(lines):
         indented = block[0].startswith(" ")
-        section = any(map(_SECTION.match, block)) or any(map(_UNDERLINE.match, block))
-        in_section = section or (in_section and indented)
-        translated += _inline(block) if in_section else _translate(block)
+        in_section = _opens_section(block) or (in_section and indented)
+        in_literal = in_literal and indented
+        translated += block if in_literal else _inline(block) if in_section or indented else _translate(block)
         translated.append("")
+        in_literal = in_literal or block[-1].endswith("::")
     return translated
+
+
+def _opens_section(block: list[str]) -> bool:
+    return any(map(_SECTION.match, block)) or any(map(_UNDERLINE.match, block))
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
@@ -78,8 +84,12 @@ def _translate(block: list[str]) -> list[str]:
     text = "\n".join(block)
     if block[0].lstrip().startswith("```"):
         return [".. code-block:: python", "", *_shift(block[1:-1])]
-    if display := _DISPLAY.match(text):
-        return [".. math::", "", *_shift(display[1].strip().splitlines())]
+    if display := _DISPLAY.search(text):
+        before, after = text[: display.start()].splitlines(), text[display.end() :].strip(" \n").splitlines()
+        equation = ["", ".. math::", "", *_shift(display[1].strip().splitlines()), ""]
+        return [*_inline(before), *equation, *(_translate(after) if after else [])]
+    if all(line.startswith("|") for line in block):
+        return _table(block)
     if _DIRECTIVE.match(block[0]):
         return block
     if any(map(_BULLET.match, block)):
@@ -93,6 +103,15 @@ def _translate(block: list[str]) -> list[str]:
     if len({len(line) - len(line.lstrip()) for line in block}) > 1:
         return ["::", "", *_shift(block)]
     return _inline(block)
+
+
+def _table(block: list[str]) -> list[str]:
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block]
+    out = [".. list-table::", "   :header-rows: 1", ""]
+    for row in rows[:1] + rows[2:]:
+        for number, cell in enumerate(row):
+            out.append(("   * - " if number == 0 else "     - ") + "".join(_inline([cell])))
+    return out
 
 
 def _bullets(block: list[str]) -> list[str]:
@@ -121,14 +140,19 @@ def _definitions(block: list[str]) -> list[str]:
 
 
 def _inline(block: list[str]) -> list[str]:
+    text = "\n".join(block)
+
     def replace(found: re.Match[str]) -> str:
         if found["math"]:
-            return ":math:`" + found["math"].replace("\n", " ") + "`"
-        if found["code"]:
-            return f"``{found['code']}``"
-        return "\\" + found[0] if found["plain"] else found[0]
+            marked = ":math:`" + found["math"].replace("\n", " ") + "`"
+        elif found["code"]:
+            marked = f"``{found['code']}``"
+        else:
+            return "\\" + found[0] if found["plain"] else found[0]
+        before, after = text[: found.start()][-1:], text[found.end() :][:1]
+        return "\\ " * before.isalnum() + marked + "\\ " * after.isalnum()
 
-    return _INLINE.sub(replace, "\n".join(block)).splitlines()
+    return _INLINE.sub(replace, text).splitlines()
 
 
 def _shift(block: list[str]) -> list[str]:

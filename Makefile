@@ -1,0 +1,58 @@
+# Two commands do everything: `make book` and `make test`. The environment lives in .venv; see README.md.
+PYTHON ?= python3.11
+BIN := .venv/bin
+STAMP := .venv/.ready
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help book test serve pdf lint format bench bench-peers clean distclean
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or 3.12 is needed; name it with make PYTHON=/path/to/python3.11"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.7
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --no-deps -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+book: $(STAMP)  ## set up, run every chapter in the quick profile, build the site
+	$(BIN)/mogp book
+
+test: $(STAMP)  ## set up, check style and types, run the tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+serve: $(STAMP)  ## look at the built site at http://127.0.0.1:8000
+	$(BIN)/mogp serve
+
+pdf: $(STAMP)  ## the built book as one PDF (needs Chromium)
+	$(BIN)/mogp pdf
+
+lint: $(STAMP)  ## style and types only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## put the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## speed against GPflow, as ratios
+	cd benchmarks && ../$(BIN)/python run.py
+
+bench-peers:  ## speed against GPyTorch and GPy, in an environment of their own
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-peers.txt
+	cd benchmarks && ../$(BIN)/python peers.py ../.venv-peers/bin/python
+
+clean:  ## remove what was built
+	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+distclean: clean  ## also remove the environments
+	rm -rf .venv .venv-peers

@@ -1,0 +1,13 @@
+"""Runs every benchmark of this folder that compares with GPflow; `make bench` calls it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHMARKS = ("lmc_step.py", "batch_growth.py")
+
+if __name__ == "__main__":
+    failed = [name for name in BENCHMARKS if subprocess.run([sys.executable, name], check=False).returncode]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")

@@ -1,0 +1,70 @@
+"""Outputs whose likelihoods are alike, evaluated together: one pass for forty outputs, not forty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gpflow
+import tensorflow as tf
+from gpflow.functions import Function
+from gpflow.likelihoods import Likelihood, ScalarLikelihood
+
+from mogp.likelihoods.base import DistributionLikelihood
+
+
+class Group(NamedTuple):
+    """Outputs that one call serves.
+
+    Attributes:
+        outputs: their positions.
+        members: the likelihood of each.
+    """
+
+    outputs: tuple[int, ...]
+    members: tuple[Likelihood, ...]
+
+    def likelihood(self, sizes: Sequence[tf.Tensor]) -> Any:
+        """A likelihood for the outputs' rows one after the other, `sizes` of them each.
+
+        Scalar parameters of different members (noise variances, say) are repeated row by row.
+        """
+        first = self.members[0]
+        if all(member is first for member in self.members):
+            return first
+        merged = object.__new__(type(first))
+        merged.__dict__.update(first.__dict__)
+        for name in _parameters(first):
+            values = tf.stack([tf.convert_to_tensor(getattr(member, name)) for member in self.members])
+            merged.__dict__[name] = tf.repeat(values, tf.stack(sizes))[:, None]
+        return merged
+
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether the likelihood may depend on the inputs; such a likelihood is only grouped with itself."""
+        return _alike(self.members[0]) is None
+
+
+def groups(likelihoods: Sequence[Likelihood]) -> tuple[Group, ...]:
+    """The outputs, grouped by what their likelihoods have in common."""
+    found: dict[Any, list[int]] = {}
+    for d, likelihood in enumerate(likelihoods):
+        key = _alike(likelihood)
+        found.setdefault(id(likelihood) if key is None else key, []).append(d)
+    return tuple(Group(tuple(ds), tuple(likelihoods[d] for d in ds)) for ds in found.values())
+
+
+def _alike(likelihood: Likelihood) -> Any:
+    """Equal for likelihoods that one call can serve; None for one that only goes with itself."""
+    if isinstance(likelihood, DistributionLikelihood) and not likelihood.parameters:
+        return type(likelihood), likelihood.quadrature.n_gh
+    if isinstance(likelihood, ScalarLikelihood) and not any(isinstance(m, Function) for m in likelihood.submodules):
+        names = _parameters(likelihood)
+        plain = {k: v for k, v in vars(likelihood).items() if isinstance(v, (int, float, str)) or callable(v)}
+        if len(names) == len(likelihood.parameters) and all(getattr(likelihood, n).shape.rank == 0 for n in names):
+            return type(likelihood), names, tuple(sorted(plain.items(), key=lambda item: item[0]))
+    return None
+
+
+def _parameters(likelihood: Likelihood) -> tuple[str, ...]:
+    return tuple(sorted(k for k, v in vars(likelihood).items() if isinstance(v, gpflow.Parameter)))

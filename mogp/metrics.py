@@ -1,0 +1,200 @@
+"""Scores of predictions, one definition each: NumPy arrays in, a float out.
+
+Arrays of targets, means and log densities may have any shape; they are scored entry by entry. Scores of several
+outputs are pooled by concatenating the arrays, or averaged by averaging the scores.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "auc",
+    "calibration_curve",
+    "coverage",
+    "hll",
+    "interval_coverage",
+    "nlpd",
+    "nmse",
+    "r2",
+    "rmse",
+    "smse",
+    "weighted_f1",
+    "weighted_precision",
+    "weighted_recall",
+]
+
+Array = NDArray[np.float64]
+
+
+def nlpd(log_density: ArrayLike) -> float:
+    r"""Negative log predictive density, $-\frac1N\sum_n \log p(y_n)$, from the log densities $\log p(y_n)$."""
+    (log_p,) = _same_shape(log_density=log_density)
+    return float(-np.mean(log_p))
+
+
+def hll(log_density: ArrayLike, *, scale: float = 1.0, average: bool = False) -> float:
+    r"""Held-out log-likelihood, $\sum_n \log\frac1S\sum_s p_s(y_n) - N\log\text{scale}$.
+
+    `log_density` holds $\log p_s(y_n)$, [S, N], for $S$ sampled paths, or [N] for one density. If the model saw
+    targets divided by `scale`, this is the likelihood of the targets in their own units. `average=True` divides by $N$.
+    """
+    log_p = _finite("log_density", log_density)
+    if log_p.ndim not in (1, 2):
+        raise ValueError(f"log_density has shape {log_p.shape}; expected (points,) or (paths, points).")
+    if not scale > 0:
+        raise ValueError(f"scale is {scale}; expected the positive number that the targets were divided by.")
+    paths = np.atleast_2d(log_p)
+    points = np.logaddexp.reduce(paths, axis=0) - np.log(len(paths)) - np.log(scale)
+    return float(np.mean(points) if average else np.sum(points))
+
+
+def rmse(y: ArrayLike, mean: ArrayLike) -> float:
+    r"""Root mean squared error, $\sqrt{\frac1N\sum_n (y_n - \hat y_n)^2}$."""
+    y, mean = _same_shape(y=y, mean=mean)
+    return float(np.sqrt(np.mean((y - mean) ** 2)))
+
+
+def smse(
+    y: ArrayLike, mean: ArrayLike, *, reference: Literal["test", "train"] = "test", y_train: ArrayLike | None = None
+) -> float:
+    r"""Standardised mean squared error of one output, $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$.
+
+    $\bar y$ is the mean of the test targets `y`, or with `reference="train"` that of `y_train`.
+    """
+    y, mean = _same_shape(y=y, mean=mean)
+    if reference not in ("test", "train"):
+        raise ValueError(f'reference is {reference!r}; expected "test" or "train".')
+    if (reference == "train") != (y_train is not None):
+        raise ValueError('give y_train if, and only if, reference="train".')
+    centre = np.mean(y) if y_train is None else np.mean(_finite("y_train", y_train))
+    spread = np.sum((y - centre) ** 2)
+    if spread == 0:
+        raise ValueError(
+            f"all {y.size} targets equal the reference {centre}: the score has no scale. Use rmse instead."
+        )
+    return float(np.sum((y - mean) ** 2) / spread)
+
+
+def nmse(y: ArrayLike, mean: ArrayLike) -> float:
+    r"""Normalised mean squared error, $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2 = 1 - R^2$.
+
+    It is `smse` with the test mean, taken over all outputs at once rather than for each.
+    """
+    return smse(y, mean)
+
+
+def r2(y: ArrayLike, mean: ArrayLike) -> float:
+    r"""Coefficient of determination, $R^2 = 1 - \sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$."""
+    return 1.0 - smse(y, mean)
+
+
+def weighted_precision(labels: ArrayLike, predicted: ArrayLike) -> float:
+    r"""Precision weighted by class, $\sum_l \frac{n_l}{N} P_l$.
+
+    $P_l$ is the share of the rows predicted as class $l$ that are of it (0 if there are none), $n_l$ the number of rows
+    of class $l$.
+    """
+    return _weighted("precision", labels, predicted)
+
+
+def weighted_recall(labels: ArrayLike, predicted: ArrayLike) -> float:
+    r"""Recall weighted by class, $\sum_l \frac{n_l}{N} R_l$, which is the accuracy.
+
+    $R_l$ is the share of the rows of class $l$ that are predicted as such.
+    """
+    return _weighted("recall", labels, predicted)
+
+
+def weighted_f1(labels: ArrayLike, predicted: ArrayLike) -> float:
+    r"""F1 weighted by class, $\sum_l \frac{n_l}{N} \frac{2 P_l R_l}{P_l + R_l}$ (0 where the denominator is)."""
+    return _weighted("f1", labels, predicted)
+
+
+def _weighted(score: Literal["precision", "recall", "f1"], labels: ArrayLike, predicted: ArrayLike) -> float:
+    from sklearn.metrics import precision_recall_fscore_support
+
+    true, guessed = _same_shape(labels=labels, predicted=predicted)
+    scores = precision_recall_fscore_support(true.ravel(), guessed.ravel(), average="weighted", zero_division=0)
+    return float(scores[("precision", "recall", "f1").index(score)])
+
+
+def auc(labels: ArrayLike, scores: ArrayLike) -> float:
+    r"""Area under the ROC curve; for $C$ classes each against the rest, $\sum_k \frac{n_k}{N}\mathrm{AUC}_k$.
+
+    `labels` [N] are 0..C-1. `scores` are [N] or [N, 1], of class 1 against class 0, or [N, C], one column for each
+    class. Classes without a row have weight zero.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    true, score = _finite("labels", labels).ravel(), _finite("scores", scores)
+    score = score[:, None] if score.ndim == 1 else score
+    if score.ndim != 2 or len(score) != len(true):
+        raise ValueError(
+            f"scores have shape {np.shape(scores)} for {len(true)} labels; expected (rows,) or (rows, classes)."
+        )
+    classes = max(2, score.shape[1])
+    present, counts = np.unique(true, return_counts=True)
+    if not np.all(np.isin(present, np.arange(classes))):
+        raise ValueError(f"labels are {present.tolist()}; expected whole numbers from 0 to {classes - 1}.")
+    if len(present) == 1:
+        raise ValueError(
+            f"all {len(true)} labels are {present[0]:g}: the ROC curve needs rows of at least two classes."
+        )
+    if score.shape[1] == 1:
+        return float(roc_auc_score(true, score[:, 0]))
+    each = [roc_auc_score(true == k, score[:, int(k)]) for k in present]
+    return float(np.average(each, weights=counts))
+
+
+def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
+    r"""The share of targets inside their interval, $\frac1N\sum_n \mathbb 1[l_n \le y_n \le u_n]$."""
+    y, low, high = _same_shape(y=y, lower=lower, upper=upper)
+    return float(np.mean((low <= y) & (y <= high)))
+
+
+def coverage(y: ArrayLike, samples: ArrayLike, level: float = 0.95) -> float:
+    r"""The share of targets inside the central interval that holds the share `level` of the predictive `samples`.
+
+    y [N] (any shape), samples [S, N] ($S$ draws of the same shape). The interval of a point runs from the
+    $\frac{1-\text{level}}2$ to the $\frac{1+\text{level}}2$ quantile of its draws, ends included.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; expected a number between 0 and 1, such as 0.95.")
+    target, draws = _finite("y", y), _finite("samples", samples)
+    if draws.shape[1:] != target.shape:
+        raise ValueError(f"samples have shape {draws.shape}; expected (draws, *y.shape) = (draws, *{target.shape}).")
+    lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return interval_coverage(target, lower, upper)
+
+
+def calibration_curve(y: ArrayLike, samples: ArrayLike, levels: ArrayLike | None = None) -> tuple[Array, Array]:
+    """The `levels` (0.05, 0.10, ..., 0.95 if None) and the `coverage` at each: equal if predictions are calibrated."""
+    chosen = np.linspace(0.05, 0.95, 19) if levels is None else _finite("levels", levels).ravel()
+    return chosen, np.array([coverage(y, samples, level) for level in chosen])
+
+
+def _same_shape(**arrays: ArrayLike) -> list[Array]:
+    """The arrays, finite, not empty and of one shape."""
+    checked = {name: _finite(name, array) for name, array in arrays.items()}
+    if len({array.shape for array in checked.values()}) > 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in checked.items())
+        raise ValueError(f"shapes differ: {shapes}; give arrays of one shape.")
+    return list(checked.values())
+
+
+def _finite(name: str, array: ArrayLike) -> Array:
+    numbers = np.asarray(array, dtype=np.float64)
+    if numbers.size == 0:
+        raise ValueError(f"{name} is empty (shape {numbers.shape}); there is nothing to score.")
+    bad = np.argwhere(~np.isfinite(numbers))
+    if len(bad):
+        at = tuple(int(i) for i in bad[0])
+        raise ValueError(
+            f"{name} has {len(bad)} non-finite value{'s' if len(bad) > 1 else ''}, first at {at} ({numbers[at]}); "
+            "drop those points or find out why they were predicted."
+        )
+    return numbers

@@ -1,0 +1,107 @@
+"""What all tests share: quiet, one thread, no windows, and data of a few rows."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mogp.data import MultiOutputData
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20)
+
+
+@pytest.fixture
+def float32() -> Iterator[None]:
+    """GPflow's default float as float32 for one test."""
+    import gpflow
+
+    with gpflow.config.as_context(gpflow.config.Config(float=np.float32)):
+        yield
+
+
+@pytest.fixture(scope="session")
+def uneven() -> MultiOutputData:
+    """Three outputs over 2-dimensional inputs: two share inputs (one with gaps), one has inputs of its own."""
+    rng = np.random.default_rng(3)
+    X, own = rng.normal(size=(12, 2)), rng.normal(size=(5, 2))
+    second = rng.normal(size=12)
+    second[[1, 4, 7]] = np.nan
+    return MultiOutputData.from_list(
+        [(X, rng.normal(size=12)), (X, second), (own, rng.normal(size=5))], names=["full", "gaps", "own"]
+    )
+
+
+@pytest.fixture(scope="session")
+def shared() -> MultiOutputData:
+    """Three outputs at the same 12 inputs, some targets missing."""
+    rng = np.random.default_rng(4)
+    Y = rng.normal(size=(12, 3))
+    Y[[0, 5], 1] = np.nan
+    Y[[2, 3, 9], 2] = np.nan
+    return MultiOutputData.from_arrays(rng.normal(size=(12, 2)), Y, names=["a", "b", "c"])
+
+
+@pytest.fixture(scope="session")
+def dense() -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """Textbook moments of all functions of a `SparseMOGP`, with inverses: mean `[N, J]`, covariance `[N, J, N, J]`."""
+    return dense_functions
+
+
+def dense_functions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    import gpflow
+
+    kernels, posterior = model.prior.kernels.kernels, model.posterior
+    J, L = model.prior.num_functions, model.prior.num_latents
+    W = np.eye(J) if model.prior.W is None else np.asarray(model.prior.W)
+    Z = np.asarray(model.inducing.Z)
+    mean, cov = np.zeros((len(X), J)), np.zeros((len(X), J, len(X), J))
+    for latent in range(L):
+        g = latent % len(kernels)
+        z = Z if Z.ndim == 2 else Z[g]
+        Kuu, Kuf, Kff = kernels[g](z).numpy(), kernels[g](z, X).numpy(), kernels[g](X).numpy()
+        if hasattr(posterior, "sigma"):
+            m = Kuu @ np.asarray(posterior.mu)[:, latent]
+            S = Kuu - Kuu @ np.linalg.inv(Kuu + np.diag(np.asarray(posterior.sigma)[:, latent])) @ Kuu
+        else:
+            Kuu = Kuu + gpflow.default_jitter() * np.eye(len(z))
+            root = np.linalg.cholesky(Kuu) if posterior.whiten else np.eye(len(z))
+            m = root @ np.asarray(posterior.q_mu)[:, latent]
+            S = root @ np.asarray(posterior.q_sqrt)[latent]
+            S = S @ S.T
+        project = np.linalg.solve(Kuu, Kuf).T
+        mean += np.outer(project @ m, W[:, latent])
+        latent_cov = Kff - project @ Kuf + project @ S @ project.T
+        cov += np.einsum("nm,j,k->njmk", latent_cov, W[:, latent], W[:, latent])
+    return mean + (0 if model.prior.bias is None else np.asarray(model.prior.bias)), cov
+
+
+@pytest.fixture(scope="session")
+def randomise() -> Callable[[Any, int], None]:
+    """Give every parameter of `q(u)` of a model a random value."""
+
+    def apply(model: Any, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        posterior = model.posterior
+        if hasattr(posterior, "sigma"):
+            posterior.mu.assign(rng.normal(size=posterior.mu.shape))
+            posterior.sigma.assign(rng.uniform(0.2, 2.0, size=posterior.sigma.shape))
+        else:
+            posterior.q_mu.assign(rng.normal(size=posterior.q_mu.shape))
+            root = 0.3 * rng.normal(size=posterior.q_sqrt.shape)
+            posterior.q_sqrt.assign(np.tril(root, -1) + np.eye(root.shape[-1]) * rng.uniform(0.3, 1.2, root.shape[:2] + (1,)))
+
+    return apply

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from mogp.linalg import cholesky, cholesky_and_jitter
+
+
+def spd(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    root = rng.normal(size=(*shape, shape[-1]))
+    return root @ np.swapaxes(root, -1, -2) + np.eye(shape[-1])
+
+
+def test_factor_times_its_transpose_is_the_matrix_with_jitter(rng):
+    K = spd(rng, 2, 3, 4)
+    L = cholesky(tf.constant(K), jitter=0.01).numpy()
+    np.testing.assert_allclose(L @ np.swapaxes(L, -1, -2), K + 0.01 * np.eye(4), rtol=1e-12)
+    np.testing.assert_array_equal(L, np.tril(L))
+
+
+def test_default_jitter_is_gpflows(rng):
+    K = spd(rng, 3)
+    with gpflow.config.as_context(gpflow.config.Config(jitter=0.5)):
+        np.testing.assert_allclose(cholesky(tf.constant(K)), np.linalg.cholesky(K + 0.5 * np.eye(3)), rtol=1e-12)
+
+
+def test_only_members_that_fail_get_more_jitter(rng):
+    good, singular = spd(rng, 4), np.ones((4, 4)) - 1e-5 * np.eye(4)
+    L, added = cholesky_and_jitter(tf.constant(np.stack([good, singular, good])), jitter=0.0)
+    np.testing.assert_allclose(L[0], np.linalg.cholesky(good), rtol=1e-13)
+    np.testing.assert_allclose(L[2], np.linalg.cholesky(good), rtol=1e-13)
+    assert added[0] == added[2] == 0
+    assert 1e-5 < added[1] <= 1e-3
+    np.testing.assert_allclose(L[1] @ tf.transpose(L[1]), singular + added[1] * np.eye(4), atol=1e-12)
+
+
+def test_the_scale_of_the_matrix_does_not_matter():
+    singular = np.ones((3, 3)) - 1e-5 * np.eye(3)
+    for scale in (1e-8, 1.0, 1e8):
+        _, added = cholesky_and_jitter(tf.constant(scale * singular), jitter=0.0)
+        assert added <= 1.001e-3 * scale
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_gradient_is_tensorflows(rng, graph):
+    K, weights = tf.constant(spd(rng, 3, 5)), tf.constant(rng.normal(size=(3, 5, 5)))
+
+    def gradient(factor):
+        def value(K):
+            with tf.GradientTape() as tape:
+                tape.watch(K)
+                out = tf.reduce_sum(weights * factor(K) ** 2)
+            return tape.gradient(out, K)
+
+        return (tf.function(value) if graph else value)(K)
+
+    theirs = gradient(tf.linalg.cholesky)
+    np.testing.assert_allclose(gradient(lambda K: cholesky(K, jitter=0.0)), theirs, rtol=1e-9, atol=1e-10)
+
+
+def test_gradient_is_finite_where_jitter_was_needed():
+    K = tf.Variable(np.ones((3, 3)) - 1e-6 * np.eye(3))
+    with tf.GradientTape() as tape:
+        out = tf.linalg.trace(cholesky(K, jitter=0.0))
+    assert np.isfinite(tape.gradient(out, K)).all()
+
+
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_non_finite_entries_are_an_error_that_names_the_matrix(graph, bad):
+    K = np.eye(3)
+    K[1, 0] = K[0, 1] = bad
+    call = tf.function(lambda K: cholesky(K, name="Kuu")) if graph else (lambda K: cholesky(K, name="Kuu"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Kuu holds NaN or infinite"):
+        call(tf.constant(np.stack([np.eye(3), K])))
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_matrix_beyond_repair_is_an_error_that_says_what_to_do(graph):
+    K = tf.constant(np.diag([1.0, -1.0]))
+    call = tf.function(lambda K: cholesky(K, name="Kuu")) if graph else (lambda K: cholesky(K, name="Kuu"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)Kuu is not positive definite.*fewer inducing points"):
+        call(K)
+
+
+def test_it_compiles_with_xla_and_agrees(rng):
+    singular = np.ones((4, 4)) - 1e-5 * np.eye(4)
+    K = tf.constant(np.stack([spd(rng, 4), singular]))
+
+    def value(K):
+        with tf.GradientTape() as tape:
+            tape.watch(K)
+            L = cholesky(K)
+        return L, tape.gradient(L, K)
+
+    for plain, compiled in zip(value(K), tf.function(value, jit_compile=True)(K), strict=True):
+        np.testing.assert_allclose(plain, compiled, rtol=1e-6, atol=1e-9)
+
+
+def test_float32_stays_float32_and_is_repaired_too(rng, float32):
+    points = np.linspace(0, 1, 30, dtype=np.float32)
+    K = np.exp(-0.5 * (points[:, None] - points) ** 2 / 0.5**2).astype(np.float32)
+    L, added = cholesky_and_jitter(tf.constant(K))
+    assert L.dtype == added.dtype == tf.float32
+    np.testing.assert_allclose(L.numpy() @ L.numpy().T, K, atol=float(added) + 1e-5)
+
+
+def test_one_by_one_and_no_batch():
+    np.testing.assert_allclose(cholesky(tf.constant([[4.0]], tf.float64), jitter=0.0), [[2.0]])
