@@ -14,6 +14,12 @@ def data_folder() -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / "data"
 
 
+def bibliography() -> Path:
+    """The BibTeX file of the book, which a wheel carries with its data."""
+    packaged = _PACKAGE / "_data" / "references.bib"
+    return packaged if packaged.is_file() else _PACKAGE.parent / "references.bib"
+
+
 def book_root() -> Path:
     """The checkout that holds `_toc.yml` and `chapters/`.
 

@@ -289,6 +289,9 @@ with chapter.figure(
         | {f"y{l}": (1.6 * l, -1.6) for l in (1, 2, 3)}
     )
     chain_graph(right, "h", -0.45, gplar_places | {"x": (3.2, 2.1)})
+    for ax in (left, right):
+        ax.set_aspect("equal", adjustable="box")
+        ax.set(xlim=(0.4, 5.3), ylim=(-2.1, 2.6))
     left.set_title("(a) GPAR: observations feed forward")
     right.set_title("(b) GPLAR: latent values feed forward")
 
@@ -383,7 +386,7 @@ def gpar(X, Y, dependence="nonlinear", noise_variance=0.01):
         first = k.kernels[0] if l else k
         first.lengthscales.assign([0.1])
         layer = GPR((inputs, Y[seen, l : l + 1]), k, noise_variance=noise_variance)
-        gpflow.optimizers.Scipy().minimize(layer.training_loss, layer.trainable_variables, compile=False)
+        gpflow.optimizers.Scipy().minimize(layer.training_loss, layer.trainable_variables)
         layers.append(layer)
     return layers
 
@@ -747,7 +750,9 @@ with chapter.figure(
 ) as (left, right):
     heterotopic(left, "f", lambda l: [l - 1])
     heterotopic(right, "h", lambda l: range(1, l))
-    left.set(xlim=right.get_xlim(), ylim=right.get_ylim())
+    for ax in (left, right):
+        ax.set_aspect("equal", adjustable="box")
+        ax.set(xlim=(-0.7, 4.5), ylim=(-3.6, 1.8))
     left.set_title("(a) MF-DGP")
     right.set_title("(b) GPLAR")
 
@@ -790,24 +795,24 @@ chapter.table("xia-table-2-2", models)
 
 # %%
 places = {
-    "linear map between outputs": (5.6, 7.5),
-    "nonlinear map": (12.4, 7.5),
+    "linear map between outputs": (5.5, 7.4),
+    "nonlinear map": (12.4, 7.4),
     "implicit\nmixture": (0.0, 5.9),
-    "ICM": (3.2, 6.4),
-    "MTGP": (5.6, 6.4),
-    "MTCGP": (8.0, 6.4),
-    "COGP": (3.2, 5.3),
-    "SLFM": (5.6, 5.3),
-    "HetMOGP": (8.0, 5.3),
-    "hierarchy": (0.0, 3.9),
-    "DGP": (14.2, 3.9),
-    "explicit,\nMarkov": (0.0, 2.2),
-    "NARGP": (10.6, 2.2),
-    "MF-DGP": (14.2, 2.2),
-    "explicit,\nfully connected": (0.0, 0.3),
-    "GPAR, GPLAR\nlinear kernel": (5.6, 0.3),
-    "GPAR": (10.6, 0.3),
-    "GPLAR": (14.2, 0.3),
+    "ICM": (3.3, 6.4),
+    "MTGP": (5.5, 6.4),
+    "MTCGP": (7.7, 6.4),
+    "COGP": (3.3, 5.1),
+    "SLFM": (5.5, 5.1),
+    "HetMOGP": (7.7, 5.1),
+    "hierarchy": (0.0, 3.7),
+    "DGP": (14.6, 3.7),
+    "explicit,\nMarkov": (0.0, 2.0),
+    "NARGP": (10.2, 2.0),
+    "MF-DGP": (14.6, 2.0),
+    "explicit,\nfully connected": (0.0, 0.0),
+    "GPAR, GPLAR\nlinear kernel": (5.5, 0.0),
+    "GPAR": (10.2, 0.0),
+    "GPLAR": (14.6, 0.0),
 }
 headings = {name for name in places if name[0].islower()}
 links = {
@@ -821,7 +826,7 @@ links = {
 }
 with chapter.figure(
     "xia-fig-2-4",
-    figsize=(9, 5.6),
+    figsize=(9, 5.1),
     alt="A map of multi-output models by the kind of map between outputs and the way outputs share information.",
 ) as ax:
     graph(
@@ -834,9 +839,9 @@ with chapter.figure(
         colors={"GPAR": COLOURS["blue"], "GPLAR": COLOURS["red"], "GPAR, GPLAR\nlinear kernel": COLOURS["blue"]},
         fontsize=12,
     )
-    for row in (4.6, 3.1, 1.3):
+    for row in (4.4, 2.95, 1.0):
         ax.axhline(row, color="#D9D9D9", lw=1, zorder=0)
-    ax.axvline(9.3, color="#D9D9D9", lw=1, zorder=0)
+    ax.axvline(9.0, color="#D9D9D9", lw=1, zorder=0)
 
 # %% [markdown]
 # ## What we found that the document does not say

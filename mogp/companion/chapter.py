@@ -357,7 +357,7 @@ def _provenance_parts(row: ledger.Artefact, kept: Mapping[str, Any]) -> list[str
 def _artefact_html(row: ledger.Artefact, content: str, kept: Mapping[str, Any]) -> str:
     line = " · ".join(html.escape(part) for part in _provenance_parts(row, kept))
     return (
-        f'<figure class="mogp-artefact" id="{row.id}">{content}'
+        f'<figure class="mogp-artefact" id="{row.id}" aria-label="{html.escape(row.title)}">{content}'
         f'<figcaption class="mogp-provenance">{line} · <a href="#{cell_anchor(row.id)}">cell</a></figcaption></figure>'
     )
 

@@ -85,7 +85,7 @@ def show_failure(console: Console, outcome: Outcome) -> None:
     where = "" if failure.cell is None else f", cell {failure.cell + 1}"
     console.rule(f"[red]{outcome.chapter} failed{where}[/]", style="red")
     if failure.source:
-        console.print(Padding(Syntax(failure.source, "python", background_color="default"), (0, 2)))
+        console.print(Padding(Syntax(failure.source, "python", theme="ansi_dark"), (0, 2)))
     console.print(Text.from_ansi(failure.traceback))
 
 

@@ -44,7 +44,7 @@ class Artefact:
     @property
     def label(self) -> str:
         """What the document calls it: "Figure 2.1 of ma"."""
-        number = "" if self.kind == "finding" else f" {self.number}"
+        number = "" if self.kind == "finding" else f" {self.number.removeprefix('unnumbered ')}"
         return f"{self.kind.capitalize()}{number} of {self.document}"
 
     @property

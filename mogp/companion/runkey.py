@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +46,8 @@ def why_run(then: Mapping[str, str], now: Mapping[str, str]) -> str:
     return ", ".join(part for part in now if then.get(part) != now[part])
 
 
-@cache
 def package_hash() -> str:
-    """The hash of the source of `mogp`, as it was when this process first asked."""
+    """The hash of the source of `mogp`."""
     return source_hash(Path(__file__).resolve().parents[1])
 
 

@@ -230,6 +230,7 @@ class _Session:
             write_json(stage / "run.json", note)
             for scaffold in ("source.ipynb", "executed.ipynb", "chapter.json"):
                 (stage / scaffold).unlink(missing_ok=True)
+            shutil.rmtree(stage / "scratch", ignore_errors=True)
             stage.chmod(0o755)
             _swap(self.build, key, stage)
             return None
@@ -240,14 +241,14 @@ class _Session:
         """Run the worker and follow its events."""
         key = plan.source.key
         job = {"folder": str(stage), "parameters": dict(plan.given), "cwd": str(project.book_root())}
-        with tempfile.TemporaryDirectory(prefix="mogp-") as scratch, tempfile.TemporaryFile("w+") as log:
-            environment = {
-                **self.environment,
-                "MOGP_CHAPTER_OUT": str(stage),
-                "MOGP_BUILD": str(self.build),
-                "IPYTHONDIR": f"{scratch}/ipython",
-                "JUPYTER_RUNTIME_DIR": f"{scratch}/runtime",
-            }
+        environment = {
+            **self.environment,
+            "MOGP_CHAPTER_OUT": str(stage),
+            "MOGP_BUILD": str(self.build),
+            "IPYTHONDIR": str(stage / "scratch" / "ipython"),
+            "JUPYTER_RUNTIME_DIR": str(stage / "scratch" / "runtime"),
+        }
+        with tempfile.TemporaryFile("w+") as log:
             worker = subprocess.Popen(
                 [sys.executable, "-m", "mogp.companion.worker"],
                 stdin=subprocess.PIPE,
@@ -338,6 +339,7 @@ def _environment(threads: int, cluster: str | None) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONPATH": os.pathsep.join(path),
         "TF_CPP_MIN_LOG_LEVEL": "2",
+        "TF_ENABLE_ONEDNN_OPTS": "0",
     }
 
 

@@ -36,6 +36,7 @@ from mogp.project import book_root
 
 __all__ = ["SiteError", "build_pdf", "build_site", "serve"]
 
+_API = "chapters/guide/api"
 _JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
 _CHROMIUM_FLAGS = (
     "--no-sandbox",
@@ -132,11 +133,10 @@ def assemble(build: Path) -> Path:
     for chapter in shown:
         files[f"{chapter.file}.ipynb"] = _notebook_bytes(_chapter_page(chapter))
         files[f"notebooks/{chapter.source.slug}.ipynb"] = _notebook_bytes(chapter.source.notebook())
-    modules = site_pages.api_pages()
+    modules = site_pages.api_pages() if _API in _listed(toc) else {}
     files |= {f"{name}.md": text.encode() for name, text in modules.items()}
-    files["_toc.yml"] = yaml.safe_dump(
-        _toc(toc, {chapter.file for chapter in shown}, list(modules)), sort_keys=False
-    ).encode()
+    contents = _toc(toc, {chapter.file for chapter in shown}, list(modules))
+    files["_toc.yml"] = yaml.safe_dump(contents, sort_keys=False).encode()
 
     return _sync(files, build / "site-source")
 
@@ -144,10 +144,14 @@ def assemble(build: Path) -> Path:
 def _chapters(root: Path, build: Path, toc: dict[str, Any]) -> list[SiteChapter]:
     """The chapters of `_toc.yml` whose sources exist, in its order; a source that it does not list is an error."""
     sources = {source.path.relative_to(root).with_suffix("").as_posix(): source for source in chapters()}
-    listed = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
+    listed = _listed(toc)
     if unlisted := sorted(sources.keys() - set(listed)):
         raise SiteError(f"chapters that _toc.yml does not list: {', '.join(unlisted)}. Add them under their document.")
     return [SiteChapter(f, sources[f], result_folder(build, sources[f].key)) for f in listed if f in sources]
+
+
+def _listed(toc: dict[str, Any]) -> list[str]:
+    return [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
 
 
 def _toc(toc: dict[str, Any], chapters: set[str], modules: list[str]) -> dict[str, Any]:
@@ -157,7 +161,7 @@ def _toc(toc: dict[str, Any], chapters: set[str], modules: list[str]) -> dict[st
         entries: list[dict[str, Any]] = []
         for entry in part["chapters"]:
             file = entry["file"]
-            if file.endswith("guide/api"):
+            if file == _API:
                 entries.append({"file": file, "sections": [{"file": module} for module in modules]})
             elif "/guide/" in file or file in chapters:
                 entries.append({"file": file})

@@ -302,7 +302,7 @@ def _notation() -> str:
     columns = {"concept": "concept", "symbol": "here", "code": "in code", "ma": "Ma", "hmogplv": "HMOGP-LV paper"}
     columns |= {"giraldo": "Giraldo", "panos": "Panos", "xia": "Xia"}
     rows = [[row[name] for name in columns] for row in _rows("notation.csv")]
-    return ":::{div} mogp-scroll mogp-wide\n" + markdown_table(list(columns.values()), rows) + "\n:::"
+    return ":::{div} mogp-scroll mogp-wide mogp-notation\n" + markdown_table(list(columns.values()), rows) + "\n:::"
 
 
 def _models(pages: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,14 +88,22 @@ def parameters(notebook: Any) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", ()):
-            for statement in ast.parse(cell.source).body:
-                if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                    found[statement.targets[0].id] = ast.literal_eval(statement.value)
-                elif (
-                    isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value
-                ):
-                    found[statement.target.id] = ast.literal_eval(statement.value)
+            try:
+                found |= dict(_assignments(cell.source))
+            except (SyntaxError, ValueError) as problem:
+                raise CompanionError(
+                    f"the cell tagged parameters must hold assignments of plain values, e.g. seed = 0; found {problem}."
+                ) from None
     return found
+
+
+def _assignments(code: str) -> Iterator[tuple[str, Any]]:
+    for statement in ast.parse(code).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, ast.literal_eval(value)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, ast.literal_eval(value)
 
 
 _HEADING = re.compile(r"^# # (.+)$", re.MULTILINE)

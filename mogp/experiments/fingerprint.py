@@ -22,8 +22,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def run_key(function_key: str, point: Mapping[str, Any]) -> str:
     """Key of one run: the function's key and the values of the point, whatever their order."""
-    values = [f"{name}={_value(value, f'grid value {name!r}')}" for name, value in sorted(point.items())]
-    return _hash(function_key, *values)
+    texts = [_hash(name, *_describe(value, set(), f"grid value {name!r}")) for name, value in sorted(point.items())]
+    return _hash(function_key, *texts)
 
 
 def function_key(function: Callable[..., Any]) -> str:
@@ -54,8 +54,10 @@ def _describe(thing: Any, seen: set[int], what: str = "the function") -> Iterato
         yield f"{what} is {thing.__name__}"
     elif isinstance(thing, type):
         yield from _describe_class(thing, seen)
-    else:
+    elif _is_covered(type(thing).__module__):
         yield _value(thing, what)
+    else:
+        yield _value(sorted(getattr(thing, "__dict__", {"value": thing}).items()), what)
         yield from _describe_class(type(thing), seen)
 
 

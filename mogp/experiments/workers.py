@@ -79,9 +79,10 @@ def run_on_cluster(
 
 
 def worker_environment(threads: int) -> dict[str, str]:
-    """Settings that make numeric libraries use `threads` threads; read by them when first imported."""
+    """Settings that make numeric libraries use `threads` threads and keep quiet; read when they are first imported."""
     counts = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
-    return {**dict.fromkeys(counts, str(threads)), "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    noise = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")
+    return {**dict.fromkeys(counts, str(threads)), "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": noise}
 
 
 def _attempt_on_worker(payload: bytes, point: Point, environment: dict[str, str]) -> Outcome:
@@ -120,14 +121,13 @@ def _local_cluster(
         "distributed.scheduler.allowed-failures": retries,
         "distributed.scheduler.worker-saturation": 1.0,  # a dying worker then takes no run with it but its own
         "distributed.comm.timeouts.connect": "60s",
-        "distributed.nanny.pre-spawn-environ": environment,
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
     }
     with (
         scratch,
         dask.config.set(settings),
-        _environment_kept(),
+        _environment(environment),
         _main_not_run_again(),
         LocalCluster(
             n_workers=min(jobs, workers or max(1, CPU_COUNT // threads)),
@@ -143,9 +143,10 @@ def _local_cluster(
 
 
 @contextmanager
-def _environment_kept() -> Iterator[None]:
-    """Undo what starting workers does to the environment of this process."""
+def _environment(settings: dict[str, str]) -> Iterator[None]:
+    """Settings that workers inherit, also those started later in place of dead ones; undone in the end."""
     before = dict(os.environ)
+    os.environ.update(settings)
     try:
         yield
     finally:

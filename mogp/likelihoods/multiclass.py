@@ -96,13 +96,10 @@ class RobustMax(gpflow.likelihoods.MultiClass):
     def probability_largest(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
         r"""$\pi_k$, the probability under $q$ that $f_k$ is the largest of the functions, for every class $k$."""
         points, weights = (tf.cast(part, Fmu.dtype) for part in hermgauss(self.num_gauss_hermite_points))
-
-        def one_class(k: tf.Tensor) -> tf.Tensor:
-            label = tf.fill([tf.shape(Fmu)[0], 1], k)
-            return self.invlink.prob_is_largest(label, Fmu, Fvar, points, weights)[:, 0]
-
-        pi = tf.map_fn(one_class, tf.range(self.num_classes), fn_output_signature=Fmu.dtype)
-        return tf.transpose(pi / tf.reduce_sum(pi, axis=0))
+        label = tf.ones([tf.shape(Fmu)[0], 1], tf.int32)
+        each = [self.invlink.prob_is_largest(k * label, Fmu, Fvar, points, weights) for k in range(self.num_classes)]
+        pi = tf.concat(each, axis=-1)
+        return pi / tf.reduce_sum(pi, axis=-1, keepdims=True)
 
     def _class_probabilities(self, pi: tf.Tensor) -> tf.Tensor:
         return (1.0 - self.invlink.epsilon) * pi + self.invlink.eps_k1 * (1.0 - pi)

@@ -13,7 +13,7 @@ from gpflow.quadrature import NDiagGHQuadrature
 __all__ = ["SMALLEST_VARIANCE", "GaussHermite"]
 
 SMALLEST_VARIANCE = 1e-12
-TEMPERATURES = [4.0**-k for k in range(9, -1, -1)]
+TEMPERATURES = [*(16.0**-k for k in range(5, -1, -1)), 1.0]
 WIDENING = 0.05
 
 
@@ -26,7 +26,7 @@ class GaussHermite(NDiagGHQuadrature):
     of a count of 1000, as a function of $f$, is 60 times narrower than $q$ with $v = 4$ and falls between the nodes of
     the fixed rule, which with 20 of them is wrong by 150 nats.) With $f = m + \sqrt v\,z$, a normal
     $r(z) = \mathcal N(c, LL^\top)$ starts as $\mathcal N(0, I)$ and is matched in turn to the mean and covariance of
-    $e^{th}\mathcal N(z \mid 0, I)$ for $t = 4^{-9}, ..., \tfrac14, 1$, each found with the nodes of the $r$ before it,
+    $e^{th}\mathcal N(z \mid 0, I)$ for $t = 16^{-5}, ..., \tfrac1{16}, 1, 1$, each found with the nodes of the $r$ before it,
     and widened by a little of it. The integral is that of $(e^h\,\mathcal N(z \mid 0, I) / r)\,r$ with the last nodes.
     """
 

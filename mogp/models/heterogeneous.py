@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gpflow.likelihoods import Likelihood
+from gpflow.utilities import set_trainable
 
 from mogp.data import MultiOutputData
 from mogp.inducing import kmeans_points
@@ -66,7 +67,7 @@ def cgp(data: MultiOutputData, likelihood: Likelihood, *, inducing: int = 20, se
     outputs = _per_output(data, likelihood)
     kernels = unit_kernels(outputs.num_functions, data.input_dim, _lengthscale(data))
     for kernel in kernels:
-        kernel.variance.trainable = True
+        set_trainable(kernel.variance, True)
     return SparseMOGP(
         prior=Independent(kernels),
         inducing=kmeans_points(data, inducing, sets=len(kernels), seed=seed),

@@ -6,6 +6,7 @@ Every drawing function takes an `Axes` first, draws on it and returns it, so tha
 from mogp.plotting.curves import bands, draws, trace
 from mogp.plotting.diagrams import graph
 from mogp.plotting.matrices import coregionalisation, hinton
+from mogp.plotting.predictions import predictions
 from mogp.plotting.style import COLOURS, use_style
 
-__all__ = ["COLOURS", "bands", "coregionalisation", "draws", "graph", "hinton", "trace", "use_style"]
+__all__ = ["COLOURS", "bands", "coregionalisation", "draws", "graph", "hinton", "predictions", "trace", "use_style"]

@@ -59,6 +59,7 @@ def graph(
         if name in boxes or name in plain:
             bare = {"edgecolor": "none", "facecolor": "none"} if name in plain else {}
             text.set_bbox({"boxstyle": "round,pad=0.4", **style, **bare})
+            text.set_zorder(1.9)  # drawn before its arrows, which read where its box ended up
             shapes[name] = cast(Patch, text.get_bbox_patch())
             boxed.append(text)
         else:

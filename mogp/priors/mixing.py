@@ -130,7 +130,8 @@ class LMC(MixingPrior):
         kernels: the `G` distinct kernels (unit variance is usual: `W` carries the amplitude).
         functions: number of functions `J`.
         rank: copies `R` of every latent GP, the rank of each coregionalisation matrix.
-        W: `[J, G R]` start values of the mixing weights; drawn from N(0, 1 / (G R)) if None.
+        W: `[J, G R]` start values of the mixing weights; if None, rows of length one in random directions, so that
+            every function starts with unit variance.
         bias: start value(s) of a trainable offset for each function; None for none.
         seed: of the draw of `W`.
     """
@@ -148,7 +149,8 @@ class LMC(MixingPrior):
             raise ValueError(f"functions={functions}, rank={rank}: both must be at least 1.")
         latents = rank * (1 if isinstance(kernels, Kernel) else len(kernels))
         if W is None:
-            W = np.random.default_rng(seed).normal(size=(functions, latents)) / np.sqrt(latents)
+            W = np.random.default_rng(seed).normal(size=(functions, latents))
+            W /= np.linalg.norm(W, axis=1, keepdims=True)
         weights = np.asarray(W, dtype=float)
         if weights.shape != (functions, latents):
             raise ValueError(

@@ -58,3 +58,11 @@ def test_parameters_are_the_literals_of_the_tagged_cell(write_chapter):
     write_chapter("ma/1", '# %% tags=["parameters"]\nranks: list = [1, 2]\nstep = 1e-3', "other = 5")
     (chapter,) = chapters()
     assert parameters(chapter.notebook()) == {"profile": "quick", "seed": 0, "ranks": [1, 2], "step": 1e-3}
+
+
+@pytest.mark.parametrize("code", ["n = 2 * size", "n = = 2"])
+def test_parameters_that_are_not_plain_values_are_refused(write_chapter, code):
+    write_chapter("ma/1", f'# %% tags=["parameters"]\n{code}')
+    (chapter,) = chapters()
+    with pytest.raises(CompanionError, match="must hold assignments of plain values"):
+        parameters(chapter.notebook())

@@ -147,8 +147,8 @@ def test_points_that_differ_in_type_or_content_only_are_different_runs(here):
             "def make(by):\n    def run(x): return {'y': x + by}\n    return run\nrun = make(2)",
         ),
         (
-            "class More:\n    def __init__(self, by): self.by = by\n    def run(self, x): return {'y': x + self.by}\nrun = More(1).run",
-            "class More:\n    def __init__(self, by): self.by = by\n    def run(self, x): return {'y': x + self.by}\nrun = More(2).run",
+            "class More:\n    def run(self, x): return {'y': x + self.by}\nmore = More()\nmore.by = 1\nrun = more.run",
+            "class More:\n    def run(self, x): return {'y': x + self.by}\nmore = More()\nmore.by = 2\nrun = more.run",
         ),
         (
             "class More:\n    def __call__(self, x): return {'y': x + 1}\nrun = More()",
@@ -188,9 +188,22 @@ def test_changing_the_code_or_what_it_uses_runs_it_again(here, tmp_path, before,
         path.write_text(source)
         namespace = {"__name__": "study"}
         exec(compile(source, str(path), "exec"), namespace)
-        results.append((here(namespace["run"], {"x": [1]}), namespace))
-    assert [table.y[0] for table, _ in results] == [2, 2, 3]
+        results.append(here(namespace["run"], {"x": [1]}).y[0])
+    assert results == [2, 2, 3]
     assert len(list((tmp_path / "cache").glob("*.json"))) == 2
+
+
+def test_functions_can_be_values_of_the_grid(here):
+    def plus(x):
+        return x + 1
+
+    def times(x):
+        return 5 * x
+
+    def apply(f, x):
+        return {"y": f(x)}
+
+    assert here(apply, {"f": [plus, times], "x": [2, 3]}).y.tolist() == [3, 4, 10, 15]
 
 
 def test_the_source_of_the_package_is_part_of_the_key(here, counted, monkeypatch):
@@ -303,7 +316,7 @@ def test_failures_are_reported_with_point_and_traceback_after_the_others_finishe
 # --------------------------------------------------------------------------------------------------------- processes
 
 
-def test_a_run_whose_worker_dies_is_run_again_and_one_that_always_kills_is_reported(tmp_path):
+def test_a_run_whose_worker_dies_is_run_again_and_one_that_always_kills_is_reported(tmp_path, monkeypatch):
     """One cluster start for: retry, report, order, thread settings, and an environment left as it was."""
 
     def deadly(x):
@@ -320,6 +333,8 @@ def test_a_run_whose_worker_dies_is_run_again_and_one_that_always_kills_is_repor
             "loaded": "tensorflow" in sys.modules,
         }
 
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
     before = dict(os.environ)
     with pytest.raises(SweepError, match=r"worker died each time") as caught:
         sweep(deadly, {"x": [4, 3, 2, 1]}, cache=tmp_path / "cache", workers=2, retries=1)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import jupytext
-import nbformat
 import pytest
 
-from mogp.companion import chapter as chapter_module
-from mogp.companion.files import write_json
 from mogp.project import book_root
 
 RAN = """# ---
@@ -98,11 +92,14 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def build(book: Path) -> Iterator[Path]:
     """A build folder in which one of the two chapters has been run."""
+    from mogp.companion.runner import run
+
     folder = book / "_build"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOGP_BOOK", str(book))
         patch.setenv("MOGP_BUILD", str(folder))
-        run_in_process(book / "chapters" / "ma" / "2-gaussian-processes.py", folder / "chapters" / "ma-2")
+        run(["ma/2"], profile="smoke", build=folder)
+        assert (folder / "chapters" / "ma-2" / "notebook.ipynb").is_file()
         yield folder
 
 
@@ -113,29 +110,21 @@ def site(build: Path) -> Path:
     return build_site(build).parent
 
 
-def run_in_process(source: Path, out: Path) -> None:
-    """Run a chapter without a kernel, and leave what the runner leaves: notebook, results, run.json."""
-    notebook = jupytext.read(source)
-    out.mkdir(parents=True)
-    names: dict[str, Any] = {}
-    shown: list[Any] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "MOGP_CHAPTER_OUT", str(out))
-        patch.setattr(chapter_module, "_show", shown.append)
-        patch.setitem(names, "print", lambda text: shown.append(text))
-        for cell in notebook.cells:
-            if cell.cell_type == "code":
-                shown.clear()
-                exec(cell.source, names)
-                cell["outputs"] = [output_of(item) for item in shown]
-    nbformat.write(notebook, out / "notebook.ipynb")
-    use = {"name": "toy-gp-1d", "source": "synthetic", "sha256": "0"}
-    write_json(
-        out / "run.json", {"profile": "smoke", "seconds": 1.5, "date": "2026-01-01T00:00:00+00:00", "data": [use]}
+@pytest.fixture
+def small_book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with two pages and no API reference, which builds in seconds; its build folder is `_build`."""
+    real = book_root()
+    shutil.copy(real / "_config.yml", tmp_path / "_config.yml")
+    shutil.copy(real / "references.bib", tmp_path / "references.bib")
+    shutil.copytree(real / "_static", tmp_path / "_static")
+    (tmp_path / "chapters" / "guide").mkdir(parents=True)
+    (tmp_path / "intro.md").write_text("# A small book\n\n$e^x$, {{ claims }} claims.\n", encoding="utf-8")
+    (tmp_path / "chapters" / "guide" / "read.md").write_text("# Read\n\nText.\n", encoding="utf-8")
+    (tmp_path / "_toc.yml").write_text(
+        "format: jb-book\nroot: intro\nparts:\n"
+        "- caption: Guide\n  chapters: [{file: chapters/guide/read}, {file: chapters/ma/2-later}]\n",
+        encoding="utf-8",
     )
-
-
-def output_of(item: Any) -> nbformat.NotebookNode:
-    if isinstance(item, str):
-        return nbformat.v4.new_output("stream", name="stdout", text=item)
-    return nbformat.v4.new_output("display_data", data=item._repr_mimebundle_())
+    monkeypatch.setenv("MOGP_BOOK", str(tmp_path))
+    monkeypatch.setenv("MOGP_BUILD", str(tmp_path / "_build"))
+    return tmp_path

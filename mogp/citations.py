@@ -1,0 +1,45 @@
+"""`cite`: the BibTeX of what a model is built from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mogp.project import bibliography
+
+_BUILT_FROM = {
+    "BayesianModel": ("matthews2017gpflow",),
+    "SparseMOGP": ("hensman2013big", "titsias2009"),
+    "Independent": ("rasmussen2006",),
+    "LMC": ("alvarez2012kernels", "goovaerts1997"),
+    "ICM": ("bonilla2008multitask",),
+    "ExactLMC": ("alvarez2012kernels", "goovaerts1997"),
+    "Full": ("hensman2015classification",),
+    "Parsimonious": ("panos2019thesis", "opper2009variational"),
+    "PerOutput": ("moreno2018het",),
+    "HeteroscedasticGaussian": ("saul2016chained",),
+    "Beta": ("saul2016chained",),
+    "Gamma": ("saul2016chained",),
+    "ZeroInflatedPoisson": ("giraldo2021thesis",),
+}
+
+
+def cite(model: Any) -> str:
+    """BibTeX entries for a model and its parts, as one string.
+
+    >>> print(cite(model))  # doctest: +SKIP
+    @inproceedings{hensman2013big, ...
+    """
+    parts = [model, *getattr(model, "submodules", ())]
+    keys = [key for part in parts for base in type(part).__mro__ for key in _BUILT_FROM.get(base.__name__, ())]
+    likelihoods = getattr(getattr(model, "likelihood", None), "likelihoods", ())
+    if len(likelihoods) == 1:
+        keys = [key for key in keys if key not in _BUILT_FROM["PerOutput"]]
+    entries = _entries()
+    return "\n\n".join(entries[key] for key in dict.fromkeys(keys))
+
+
+def _entries() -> dict[str, str]:
+    """Key -> entry of the book's bibliography."""
+    blocks = bibliography().read_text(encoding="utf-8").split("\n@")
+    entries = [block if block.startswith("@") else f"@{block}" for block in blocks]
+    return {entry.split("{", 1)[1].split(",", 1)[0].strip(): entry.strip() for entry in entries if "{" in entry}

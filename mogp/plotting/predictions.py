@@ -1,0 +1,75 @@
+"""`predictions`: what a fitted model says, output by output, beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mogp.plotting.curves import bands
+from mogp.plotting.style import COLOURS, INK
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mogp.data import MultiOutputData
+
+
+def predictions(
+    model: Any, data: MultiOutputData, outputs: Sequence[str] | None = None, points: int = 200, samples: int = 500
+) -> Figure:
+    """A panel an output: predictive mean, central 95 % band and data.
+
+    With one input column, against that input; with more, predicted against observed targets. Outputs with several
+    target columns (class probabilities) get a line a column.
+
+    Args:
+        model: a fitted model with `predict`.
+        data: what to show.
+        outputs: only these.
+        points: of the grid over a single input.
+        samples: draws behind the band.
+    """
+    import matplotlib.pyplot as plt
+
+    names = list(data.names if outputs is None else outputs)
+    figure, axes = plt.subplots(len(names), 1, figsize=(7.2, 2.4 * len(names) + 0.4), squeeze=False, layout="constrained")
+    for ax, name in zip(axes[:, 0], names, strict=True):
+        draw = _against_input if data.input_dim == 1 else _against_observed
+        draw(ax, model, data, name, points, samples)
+        ax.set_title(name)
+    return figure
+
+
+def _against_input(ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int) -> None:
+    x = np.linspace(data.X.min(), data.X.max(), points)
+    frame = model.predict(x, output=name, samples=samples)
+    for target, part in frame.groupby("target"):
+        several = frame["target"].nunique() > 1
+        label = f"p(class {target})" if several else "mean"
+        color = list(COLOURS.values())[int(target) % len(COLOURS)]
+        if several:
+            ax.plot(x, part["mean"], color=color, label=label)
+        else:
+            bands(ax, x, part["mean"], lower=part["q0.025"], upper=part["q0.975"], color=color, label=label, band_label="95 %")
+    ax.plot(data.inputs(name)[:, 0], data[name].Y[:, 0], ".", color=INK, markersize=4, alpha=0.7, label="data")
+    ax.set(xlabel="input", ylabel="target")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+
+
+def _against_observed(ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int) -> None:
+    frame = model.predict(data.inputs(name), output=name, samples=samples)
+    if frame["target"].nunique() > 1:
+        observed = data[name].Y[:, 0].astype(int)
+        of_class = frame.pivot_table(index="row", columns="target", values="mean").to_numpy()[np.arange(len(observed)), observed]
+        ax.hist(of_class, bins=20, range=(0, 1), color=COLOURS["blue"])
+        ax.set(xlabel="predicted probability of the observed class", ylabel="rows")
+        return
+    observed = data[name].Y[:, 0]
+    error = np.stack([frame["mean"] - frame["q0.025"], frame["q0.975"] - frame["mean"]])
+    ax.errorbar(observed, frame["mean"], yerr=np.maximum(error, 0), fmt=".", color=COLOURS["blue"], ecolor=COLOURS["sky"], elinewidth=0.6, label="mean, 95 %")
+    ends = [observed.min(), observed.max()]
+    ax.plot(ends, ends, color=COLOURS["grey"], lw=1, label="equal")
+    ax.set(xlabel="observed", ylabel="predicted")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)

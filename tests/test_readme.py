@@ -1,0 +1,40 @@
+"""The README's code runs as it is printed."""
+
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_quick_start_loads_fits_predicts_plots_and_saves_in_under_fifteen_lines(tmp_path, monkeypatch, capsys):
+    mpl.use("Agg")
+    rng = np.random.default_rng(0)
+    time = np.sort(rng.uniform(0, 1, 120))
+    temperature = np.sin(6 * time) + 0.1 * rng.normal(size=120)
+    table = pd.DataFrame({"time": time, "temperature": temperature, "alarm": (temperature > 0.5).astype(int)})
+    table.loc[5, "temperature"] = np.nan
+    table.to_csv(tmp_path / "sensors.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+
+    quick_start, choices = blocks()[:2]
+    assert len(quick_start.strip().splitlines()) <= 15
+    scope: dict[str, object] = {}
+    exec(quick_start.replace("steps=1500", "steps=400"), scope)
+    exec(choices, scope)
+
+    assert (tmp_path / "sensors.png").stat().st_size > 5000
+    said = capsys.readouterr().out
+    assert "finished after 400 steps" in said
+    history = scope["history"]
+    assert history.elbo[-1] > history.elbo[0] + 50
+    predicted = scope["mogp"].load(tmp_path / "sensors.mogp").predict([[0.5]])
+    truth = np.sin(3.0)
+    assert abs(predicted.query("output == 'temperature'")["mean"].item() - truth) < 0.3
