@@ -47,7 +47,7 @@ def one_thread() -> None:
 
 
 def interleaved(runs: dict[str, Callable[[], Timing]]) -> dict[str, list[Timing]]:
-    """Every contender once a round, so that whatever else the machine does hits all of them; the first round warms up."""
+    """Every contender once a round, so that other work on the machine hits all alike; the first round warms up."""
     times: dict[str, list[Timing]] = {name: [] for name in runs}
     for round_number in range(REPEATS + 1):
         for name, run in runs.items():

@@ -35,9 +35,7 @@ def ours() -> Timing:
 
     X, Y = data()
     table = MultiOutputData.from_arrays(X, Y)
-    model = SparseMOGP(
-        LMC(unit_kernels(Q, P), functions=D), subset_points(X, M, sets=Q), [Gaussian(0.1)] * D
-    )
+    model = SparseMOGP(LMC(unit_kernels(Q, P), functions=D), subset_points(X, M, sets=Q), [Gaussian(0.1)] * D)
     batch = table.full()
     adam = Adam(0.001)
     adam.start(model)

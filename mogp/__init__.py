@@ -35,8 +35,17 @@ _LAZY = {
     "save": "mogp.saving",
 }
 _MODULES = (
-    "datasets", "experiments", "inducing", "kernels", "likelihoods", "metrics", "models", "optimizers", "plotting",
-    "posteriors", "priors",
+    "datasets",
+    "experiments",
+    "inducing",
+    "kernels",
+    "likelihoods",
+    "metrics",
+    "models",
+    "optimizers",
+    "plotting",
+    "posteriors",
+    "priors",
 )
 
 __all__ = ["History", "MultiOutputData", "SparseMOGP", "__version__", "cite", "fit", "load", "save"]

@@ -132,9 +132,7 @@ class MultiOutputData:
                 starts.append(start)
             kept = np.flatnonzero(observed.any(axis=1))
             output = _output(name, kept, y[kept], observed[kept], replica)
-            outputs.append(
-                Output(output.name, output.rows + start, output.Y, output.observed, output.replica)
-            )
+            outputs.append(Output(output.name, output.rows + start, output.Y, output.observed, output.replica))
         return cls._checked(np.concatenate(blocks), outputs)
 
     @classmethod
@@ -191,7 +189,9 @@ class MultiOutputData:
             raise ValueError(f"output names must differ; given twice: {', '.join(map(repr, twice))}.")
         for o in outputs:
             if len(o) == 0:
-                raise ValueError(f"output {o.name!r} has no observed targets. Drop the output, or check for missing values.")
+                raise ValueError(
+                    f"output {o.name!r} has no observed targets. Drop the output, or check for missing values."
+                )
         return cls(X, tuple(outputs))
 
     @property
@@ -276,7 +276,8 @@ class MultiOutputData:
         for o in self.outputs:
             if parts[o.name].all() or not parts[o.name].any():
                 raise ValueError(
-                    f"output {o.name!r} has {len(o)} rows: a test share of {test} leaves one side empty. Use another share."
+                    f"output {o.name!r} has {len(o)} rows: a test share of {test} leaves one side empty; "
+                    "use another share."
                 )
         train = self.take({n: np.flatnonzero(~h) for n, h in parts.items()})
         return train, self.take({n: np.flatnonzero(h) for n, h in parts.items()})
@@ -309,7 +310,8 @@ class MultiOutputData:
 
     def __repr__(self) -> str:
         outputs = ", ".join(f"{o.name!r}: {len(o)}" for o in self.outputs[:6]) + (", …" if self.num_outputs > 6 else "")
-        return f"MultiOutputData({self.num_outputs} outputs over {len(self.X)} inputs of dimension {self.input_dim}; {outputs})"
+        size = f"{self.num_outputs} outputs over {len(self.X)} inputs of dimension {self.input_dim}"
+        return f"MultiOutputData({size}; {outputs})"
 
 
 def _output(name: str, rows: Array, Y: Array, observed: Array | None, replica: Array | None) -> Output:
@@ -410,7 +412,8 @@ def _columns(frame: pd.DataFrame, wanted: Sequence[str]) -> None:
         raise ValueError(f"columns of the table have the same name: {', '.join(map(repr, frame.columns))}.")
     missing = [c for c in wanted if c not in frame.columns]
     if missing:
-        raise ValueError(f"the table has no column {', '.join(map(repr, missing))}; its columns are {', '.join(map(repr, frame.columns))}.")
+        there = ", ".join(map(repr, frame.columns))
+        raise ValueError(f"the table has no column {', '.join(map(repr, missing))}; its columns are {there}.")
 
 
 def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
@@ -419,7 +422,7 @@ def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
     for column in columns:
         if not (pd.api.types.is_numeric_dtype(frame[column]) or pd.api.types.is_bool_dtype(frame[column])):
             raise ValueError(
-                f"column {column!r} holds {frame[column].dtype} values, not numbers; encode categories as numbers first "
-                "(pandas.factorize gives class labels 0, 1, …)."
+                f"column {column!r} holds {frame[column].dtype} values, not numbers; encode categories as numbers "
+                "first (pandas.factorize gives class labels 0, 1, …)."
             )
     return frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan)

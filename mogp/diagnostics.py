@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from mogp.data import Array
 from mogp.linalg import cholesky_and_jitter
@@ -56,7 +57,9 @@ def _convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[st
     whole = float(last.mean() - elbo[:fifth].mean())
     if rise <= max(noise * (not deterministic), 1e-3 * abs(whole), 1e-9 * abs(float(last.mean()))):
         return True, []
-    return False, [f"The mean ELBO still rose by {rise:.3g} nats over the last {fifth} steps: train longer, or with larger steps."]
+    return False, [
+        f"The mean ELBO still rose by {rise:.3g} nats over the last {fifth} steps: train longer, or with larger steps."
+    ]
 
 
 def _jitter(model: Any) -> list[str]:
@@ -68,22 +71,23 @@ def _jitter(model: Any) -> list[str]:
     raised = np.flatnonzero(used > usual * 1.01)
     if len(raised) == 0:
         return []
-    return [
-        f"Kuu of kernel {', '.join(map(str, raised))} needed jitter of {used.max():.1g}: inducing points lie closer together than the lengthscale can tell apart."
-    ]
+    which = ", ".join(map(str, raised))
+    why = "inducing points lie closer together than the lengthscale can tell apart"
+    return [f"Kuu of kernel {which} needed jitter of {used.max():.1g}: {why}."]
 
 
 def _dead_latents(model: Any) -> list[str]:
     W = getattr(getattr(model, "prior", None), "W", None)
     if W is None:
         return []
-    scales = np.array([float(np.mean(np.asarray(k(model.inducing.Z[0] if model.inducing.Z.shape.rank == 3 else model.inducing.Z, full_cov=False)))) for k in model.prior.kernels.kernels])
+    scales = np.mean(model.prior.kernels.K_diag(tf.convert_to_tensor(model.inducing.Z)), axis=1)
     power = np.asarray(W) ** 2 * np.tile(scales, model.prior.copies)
     share = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
     dead = np.flatnonzero(share.max(0) < 0.01)
     if len(dead) == 0 or power.shape[1] == 1:
         return []
-    return [f"Latent GP {', '.join(map(str, dead))} makes up less than 1 % of every function: {power.shape[1] - len(dead)} latent GPs would do."]
+    which, enough = ", ".join(map(str, dead)), power.shape[1] - len(dead)
+    return [f"Latent GP {which} makes up less than 1 % of every function: {enough} latent GPs would do."]
 
 
 def _coinciding_points(model: Any) -> list[str]:
@@ -99,5 +103,7 @@ def _coinciding_points(model: Any) -> list[str]:
         distance = np.sqrt(np.maximum(((scaled[:, None] - scaled[None]) ** 2).sum(-1), 0)) + 1e9 * np.eye(len(points))
         close = int((distance.min(1) < 1e-2).sum())
         if close:
-            findings.append(f"{close} inducing points of kernel {g} lie within 1 % of a lengthscale of another: fewer would do.")
+            findings.append(
+                f"{close} inducing points of kernel {g} lie within 1 % of a lengthscale of another: fewer would do."
+            )
     return findings

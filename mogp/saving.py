@@ -33,7 +33,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = path.with_name(f".{path.name}.part")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("meta.json", json.dumps(meta, indent=2))
@@ -65,21 +65,30 @@ def load(path: str | os.PathLike[str]) -> Any:
         model = pickle.loads(archive.read("model.pickle"))
         with archive.open("values.npz") as stream, np.load(stream, allow_pickle=False) as values:
             current = parameter_dict(model)
-            differs = [k for k in values.files if k not in current or not np.allclose(current[k], values[k], equal_nan=True)]
+            differs = [
+                k for k in values.files if k not in current or not np.allclose(current[k], values[k], equal_nan=True)
+            ]
     if differs:
-        raise ValueError(f"{path} is damaged or was made by other versions: {', '.join(differs[:3])} differ from the stored values.")
+        raise ValueError(
+            f"{path} is damaged or was made by other versions: {', '.join(differs[:3])} differ from the stored values."
+        )
     return model
 
 
 def _check_versions(meta: dict[str, Any], path: Path) -> None:
     if meta.get("format") != _FORMAT:
+        then = meta.get("versions", {}).get("mogp-companion", "an unknown version")
         raise ValueError(
             f"{path} has format {meta.get('format')}, this version of mogp reads format {_FORMAT}. "
-            f"It was written with {meta.get('versions', {}).get('mogp-companion', 'an unknown version')}: install that, or train again."
+            f"It was written with mogp-companion {then}: install that, or train again."
         )
     for name, then in meta["versions"].items():
         now = version(name)
         if then.split(".")[0] != now.split(".")[0]:
-            raise ValueError(f"{path} was written with {name} {then}, installed is {now}. Install {name}=={then}, or train again.")
+            raise ValueError(
+                f"{path} was written with {name} {then}, installed is {now}. Install {name}=={then}, or train again."
+            )
         if then.split(".")[1:2] != now.split(".")[1:2]:
-            warnings.warn(f"{path} was written with {name} {then}, installed is {now}: compare its predictions.", stacklevel=3)
+            warnings.warn(
+                f"{path} was written with {name} {then}, installed is {now}: compare its predictions.", stacklevel=3
+            )

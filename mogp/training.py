@@ -64,7 +64,9 @@ class History:
         frame = self.frame()
         window = max(1, self.steps // 50)
         ax.plot(frame["step"], frame["elbo"], lw=0.6, alpha=0.4, label="each step")
-        ax.plot(frame["step"], frame["elbo"].rolling(window, min_periods=1).median(), lw=1.6, label=f"median of {window}")
+        ax.plot(
+            frame["step"], frame["elbo"].rolling(window, min_periods=1).median(), lw=1.6, label=f"median of {window}"
+        )
         if self.steps > 10:
             low, high = np.quantile(self.elbo[self.steps // 20 :], [0.01, 1.0])
             ax.set_ylim(low - 0.1 * (high - low) - 1e-9, high + 0.1 * (high - low) + 1e-9)
@@ -73,7 +75,9 @@ class History:
         return ax
 
     def __str__(self) -> str:
-        last = f", ELBO {np.mean(self.elbo[-min(100, self.steps):]):.4g} (mean of the last steps)" if self.steps else ""
+        last = (
+            f", ELBO {np.mean(self.elbo[-min(100, self.steps) :]):.4g} (mean of the last steps)" if self.steps else ""
+        )
         said = f"{self.status} after {self.steps} steps in {self.seconds:.1f} s{last}."
         return "\n".join(filter(None, [said, self.message, str(self.diagnosis or "")]))
 
@@ -138,8 +142,8 @@ def fit(
                 state.go_back()
                 history.status = "failed"
                 history.message = (
-                    f"Stopped between steps {history.steps} and {history.steps + count}: {problem}. The model is as it was at step "
-                    f"{history.steps}. A smaller step size, standardised data or more jitter usually helps."
+                    f"Stopped between steps {history.steps} and {history.steps + count}: {problem}. The model is as it "
+                    f"was at step {history.steps}. A smaller step size or standardised data usually helps."
                 )
                 warnings.warn(history.message, stacklevel=2)
                 break
@@ -179,13 +183,11 @@ def _compiled(model: Any, source: Source, optimizer: Optimizer, jit_compile: boo
 
         return tf.while_loop(lambda i, _: i < count, body, (tf.constant(0, tf.int64), losses))[1].stack()
 
-    if not jit_compile:
-        return loop
-
     def one_by_one(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         return tf.concat([loop(start + i, count) for i in range(int(count))], 0)
 
-    return one_by_one
+    run: Callable[..., tf.Tensor] = one_by_one if jit_compile else loop
+    return run
 
 
 def _no_better(elbo: Array, window: int, patience: int) -> bool:
@@ -201,7 +203,9 @@ def _fit_lbfgs(
     model: Any, data: Any, optimizer: LBFGS, steps: int, batch_size: Any, checkpoint: Any, progress: bool
 ) -> History:
     if batch_size is not None:
-        raise ValueError("L-BFGS needs the same objective at every step: use batch_size=None, or Adam() with mini-batches.")
+        raise ValueError(
+            "L-BFGS needs the same objective at every step: use batch_size=None, or Adam() with mini-batches."
+        )
     batch = data.full() if isinstance(data, MultiOutputData) else data(0)
     loss = tf.function(lambda: model.training_loss(batch), autograph=False)
     if float(loss()) != float(loss()):
@@ -224,14 +228,20 @@ def _fit_lbfgs(
         if history.steps < steps:
             try:
                 result = gpflow.optimizers.Scipy().minimize(
-                    loss, model.trainable_variables, step_callback=after_iteration, allow_unused_variables=True,
+                    loss,
+                    model.trainable_variables,
+                    step_callback=after_iteration,
+                    allow_unused_variables=True,
                     options={"maxiter": steps - history.steps, **optimizer.options},
                 )
                 history.message = f"L-BFGS: {result.message}"
             except KeyboardInterrupt:
                 history.status, history.message = "interrupted", "Interrupted; the model keeps what it had learned."
             except tf.errors.InvalidArgumentError as error:
-                history.status, history.message = "failed", f"{_first_sentence(error)}. The model is as it was at the last iterate."
+                history.status, history.message = (
+                    "failed",
+                    f"{_first_sentence(error)}. The model is as it was at the last iterate.",
+                )
                 warnings.warn(history.message, stacklevel=3)
     history.seconds += time.perf_counter() - began
     state.save(history, force=True)
@@ -262,9 +272,9 @@ class _State:
             return
         meta = json.dumps({"seconds": history.seconds, "shapes": self._shapes()})
         arrays = {f"v{i}": v.numpy() for i, v in enumerate(self._variables)}
-        unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}.part")
+        unfinished = self._path.with_name(f".{self._path.name}.part")
         with unfinished.open("wb") as stream:
-            np.savez(stream, meta=np.array(meta), elbo=history.elbo, **arrays)  # type: ignore[arg-type]
+            np.savez(stream, meta=np.array(meta), elbo=history.elbo, **arrays)
             stream.flush()
             os.fsync(stream.fileno())
         unfinished.replace(self._path)
@@ -277,8 +287,8 @@ class _State:
             meta = json.loads(str(kept["meta"]))
             if meta["shapes"] != self._shapes():
                 raise ValueError(
-                    f"the checkpoint {self._path} belongs to another model or optimiser (other numbers or shapes of variables). "
-                    "Give this run a checkpoint file of its own, or delete that one."
+                    f"the checkpoint {self._path} belongs to another model or optimiser (other numbers or shapes of "
+                    "variables). Give this run a checkpoint file of its own, or delete that one."
                 )
             self._kept = [kept[f"v{i}"] for i in range(len(self._variables))]
             self.go_back()
@@ -319,12 +329,21 @@ def _bar(show: bool, steps: int) -> Iterator[Callable[[int, float], None]]:
     if not show:
         yield lambda step, elbo: None
         return
-    columns = (TextColumn("{task.completed}/{task.total} steps"), BarColumn(), TextColumn("ELBO {task.fields[elbo]}"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.completed}/{task.total} steps"),
+        BarColumn(),
+        TextColumn("ELBO {task.fields[elbo]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, transient=True) as bar:
         task = bar.add_task("fit", total=steps, elbo="…")
         yield lambda step, elbo: bar.update(task, completed=step, elbo=f"{elbo:.5g}")
 
 
 def _first_sentence(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "Kuu" in line or "positive definite" in line or "NaN" in line]
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if "Kuu" in line or "positive definite" in line or "NaN" in line
+    ]
     return (lines or [str(error).splitlines()[0]])[0]

@@ -17,7 +17,11 @@ def test_cite_names_what_the_model_is_built_from_and_nothing_else():
     both = keys(mogp.cite(hetmogp_lmc(data, [Gaussian(), Bernoulli()], inducing=3)))
     assert {"hensman2013big", "matthews2017gpflow", "moreno2018het", "alvarez2012kernels"} <= both
     assert not {"bonilla2008multitask", "panos2019thesis", "saul2016chained"} & both
-    one = keys(mogp.cite(ccgp(data.take({}).from_arrays(np.arange(5.0), np.arange(5.0)), HeteroscedasticGaussian(), inducing=3)))
+    one = keys(
+        mogp.cite(
+            ccgp(data.take({}).from_arrays(np.arange(5.0), np.arange(5.0)), HeteroscedasticGaussian(), inducing=3)
+        )
+    )
     assert "saul2016chained" in one
     assert "moreno2018het" not in one
 

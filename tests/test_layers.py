@@ -50,13 +50,18 @@ def test_no_module_imports_from_a_higher_layer(path):
 
 
 def test_the_whole_package_has_layers():
-    parts = {p.name.removesuffix(".py") for p in PACKAGE.iterdir() if not p.name.startswith("_") and p.suffix in ("", ".py")}
+    parts = {
+        p.name.removesuffix(".py") for p in PACKAGE.iterdir() if not p.name.startswith("_") and p.suffix in ("", ".py")
+    }
     assert parts - {"py.typed"} == set(HEIGHT)
 
 
 def test_no_mapped_loops_in_the_training_path():
     folders = ("kernels", "inducing", "priors", "posteriors", "likelihoods", "models", "optimizers")
-    sources = [p for f in folders for p in (PACKAGE / f).rglob("*.py")] + [PACKAGE / "training.py", PACKAGE / "batches.py"]
+    sources = [p for f in folders for p in (PACKAGE / f).rglob("*.py")] + [
+        PACKAGE / "training.py",
+        PACKAGE / "batches.py",
+    ]
     for path in sources:
         text = path.read_text(encoding="utf-8")
         assert "map_fn" not in text, path

@@ -32,7 +32,7 @@ class Choice:
     scores: pd.DataFrame
 
     def __str__(self) -> str:
-        lowest = self.scores.loc[self.scores["nlpd"].idxmin()]
+        lowest = self.scores.iloc[int(self.scores["nlpd"].argmin())]
         taken = self.scores.loc[(self.scores[list(self.best)] == pd.Series(self.best)).all(axis=1)].iloc[0]
         settings = ", ".join(f"{k}={v}" for k, v in self.best.items())
         first = f"Take {settings}: held-out NLPD {taken['nlpd']:.4g} a point, {taken['seconds']:.1f} s a fit."
@@ -115,7 +115,7 @@ def choose(
         .agg(nlpd=("nlpd", "mean"), se=("nlpd", "sem"), elbo=("elbo", "mean"), seconds=("seconds", "mean"))
         .reset_index()
     )
-    lowest = scores.loc[scores["nlpd"].idxmin()]
+    lowest = scores.iloc[int(scores["nlpd"].argmin())]
     taken = scores[scores["nlpd"] <= lowest["nlpd"] + lowest["se"]].iloc[0]
     return Choice({name: taken[name] for name in names}, scores)
 

@@ -80,8 +80,14 @@ def sweep(
     Raises:
         SweepError: after all runs ended, if some of them failed.
 
-    >>> sweep(lambda x, y: {"sum": x + y}, {"x": [1, 2], "y": [10, 20]}, workers=0, cache=folder)["sum"].tolist()
-    [11, 21, 12, 22]
+    Example::
+
+        def run(model, fold, seed):
+            ...
+            return {"nlpd": nlpd, "lengthscales": lengthscales}
+
+        table = sweep(run, {"model": ["CGP", "CCGP"], "fold": range(10), "seed": [0]}, name="motor")
+        table.groupby("model").nlpd.describe()
     """
     _check_numbers(workers, threads, retries)
     points = _points(grid)

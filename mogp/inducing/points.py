@@ -26,7 +26,9 @@ class InducingPoints(gpflow.Module):
         if values.ndim == 1:
             values = values[:, None]
         if values.ndim not in (2, 3) or 0 in values.shape:
-            raise ValueError(f"inducing inputs have shape {values.shape}; expected [M, P], or [G, M, P] for a set each.")
+            raise ValueError(
+                f"inducing inputs have shape {values.shape}; expected [M, P], or [G, M, P] for a set each."
+            )
         if not np.isfinite(values).all():
             raise ValueError(f"{int((~np.isfinite(values)).sum())} inducing inputs are not finite.")
         self.Z = gpflow.Parameter(values)
@@ -50,7 +52,9 @@ class InducingPoints(gpflow.Module):
         return kernels.K(tf.convert_to_tensor(self.Z), X)
 
 
-def kmeans_points(data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0) -> InducingPoints:
+def kmeans_points(
+    data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0
+) -> InducingPoints:
     """Centres of `count` clusters of the inputs; `sets` of them (all alike at the start), or one shared set."""
     X = _distinct(data)
     if _too_many(count, len(X)):
@@ -59,7 +63,9 @@ def kmeans_points(data: MultiOutputData | npt.ArrayLike, count: int, sets: int |
     return given_points(means.cluster_centers_, sets)
 
 
-def subset_points(data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0) -> InducingPoints:
+def subset_points(
+    data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0
+) -> InducingPoints:
     """A random subset of the distinct inputs; `sets` of them (all alike at the start), or one shared set."""
     X = _distinct(data)
     if _too_many(count, len(X)):
@@ -76,12 +82,16 @@ def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
 
 def _distinct(data: MultiOutputData | npt.ArrayLike) -> Array:
     X = data.X if isinstance(data, MultiOutputData) else np.asarray(data, dtype=float)
-    return np.unique(X[:, None] if X.ndim == 1 else X, axis=0)
+    distinct: Array = np.unique(X[:, None] if X.ndim == 1 else X, axis=0)
+    return distinct
 
 
 def _too_many(count: int, distinct: int) -> bool:
     if count < 1:
         raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
     if count > distinct:
-        warnings.warn(f"{count} inducing points were asked for, the data have {distinct} distinct inputs: using those.", stacklevel=3)
+        warnings.warn(
+            f"{count} inducing points were asked for, the data have {distinct} distinct inputs: using those.",
+            stacklevel=3,
+        )
     return count >= distinct

@@ -74,9 +74,13 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = _rows([k.lengthscales for k in kernels])
-        return _proxy(kernels, rank=2).K_r2(_square_distance(kind.slice(X)[0] / lengthscales, kind.slice(other)[0] / lengthscales))
+        return _proxy(kernels, rank=2).K_r2(
+            _square_distance(kind.slice(X)[0] / lengthscales, kind.slice(other)[0] / lengthscales)
+        )
     if type(kind) is Linear:
-        return tf.linalg.matmul(kind.slice(X)[0] * _rows([k.variance for k in kernels]), kind.slice(other)[0], transpose_b=True)
+        return tf.linalg.matmul(
+            kind.slice(X)[0] * _rows([k.variance for k in kernels]), kind.slice(other)[0], transpose_b=True
+        )
     x, x2 = ([p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
     return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
 

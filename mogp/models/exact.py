@@ -29,7 +29,7 @@ class NoiseByOutput(gpflow.functions.Function):
 
 
 class ExactLMC(GPR):
-    r"""Exact LMC regression: $\mathrm{cov}(f_d(x), f_{d'}(x')) = \sum_q (B_q)_{dd'} k_q(x, x')$, Gaussian noise $\sigma_d^2$.
+    r"""Exact LMC regression: $\mathrm{cov}(f_d(x), f_{d'}(x')) = \sum_q (B_q)_{dd'} k_q(x, x')$, noise $\sigma_d^2$.
 
     $B_q = A_q A_q^\top$ with `A_q [D, rank]`; one kernel gives the ICM. A GPflow `GPR` on inputs with the output number
     as a last column, so everything GPflow does with a `GPR` works; time grows as $(\sum_d N_d)^3$.
@@ -60,7 +60,9 @@ class ExactLMC(GPR):
             A = np.random.default_rng(seed).normal(size=(len(kernels), D, rank))
         weights = np.asarray(A, dtype=float)
         if weights.shape != (len(kernels), D, rank):
-            raise ValueError(f"A has shape {weights.shape}; expected (kernels, outputs, rank) = {(len(kernels), D, rank)}.")
+            raise ValueError(
+                f"A has shape {weights.shape}; expected (kernels, outputs, rank) = {(len(kernels), D, rank)}."
+            )
         parts = []
         for kernel, A_q in zip(kernels, weights, strict=True):
             mix = Coregion(output_dim=D, rank=rank, active_dims=[P])

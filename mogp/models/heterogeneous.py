@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from gpflow.likelihoods import Likelihood
@@ -16,7 +17,7 @@ from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
 
-Likelihoods = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
+Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
 
 
 def hetmogp_lmc(
@@ -24,7 +25,7 @@ def hetmogp_lmc(
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
 
-    prior       LMC over all latent parameter functions, `latents` GPs (as many as functions for up to five outputs, else three)
+    prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3 from 6 outputs on)
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  one for each output
@@ -97,4 +98,4 @@ def _one_output(data: MultiOutputData) -> None:
 def _lengthscale(data: MultiOutputData) -> float:
     """A tenth of the diagonal of the box that holds the inputs, at the scale of standardised inputs."""
     span = np.ptp(data.X, axis=0)
-    return float(max(np.linalg.norm(span) / 10, 1e-3))
+    return max(float(np.linalg.norm(span)) / 10, 1e-3)

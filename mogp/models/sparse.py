@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import gpflow
 import numpy as np
@@ -17,6 +18,7 @@ from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import PerOutput, sample_y
 from mogp.likelihoods.groups import Group, groups
+from mogp.linalg import cholesky
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior
 
@@ -29,8 +31,8 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions $f_1 \dots f_J$ (the prior); the
     likelihood of output $d$ reads the $J_d$ functions it owns. The bound is
 
-    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))}[\log p(y_{dn} \mid f)] -
-      \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)].$$
+    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))} \log p(y_{dn} \mid f)
+      - \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)].$$
 
     Args:
         prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`.
@@ -55,16 +57,19 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         self.prior = prior
         self.inducing = inducing
         self.posterior = Full() if posterior is None else posterior
-        if self.likelihood.num_functions != prior.num_functions:
+        needed = self.likelihood.num_functions
+        if needed != prior.num_functions:
+            pairs = zip(self.likelihood.likelihoods, self.likelihood.latent_dims, strict=True)
+            kinds = ", ".join(f"{type(k).__name__}: {j}" for k, j in pairs)
             raise ValueError(
-                f"the likelihoods read {self.likelihood.num_functions} latent functions "
-                f"({', '.join(f'{type(k).__name__}: {j}' for k, j in zip(self.likelihood.likelihoods, self.likelihood.latent_dims, strict=True))}), "
-                f"the prior makes {prior.num_functions}; give the prior functions={self.likelihood.num_functions}."
+                f"the likelihoods read {needed} latent functions ({kinds}), "
+                f"the prior makes {prior.num_functions}; give the prior functions={needed}."
             )
         kernels = len(prior.kernels)
         if inducing.num_sets not in (None, kernels):
             raise ValueError(
-                f"{inducing.num_sets} sets of inducing inputs for {kernels} distinct kernels; use sets={kernels}, or one shared set."
+                f"{inducing.num_sets} sets of inducing inputs for {kernels} distinct kernels; "
+                f"use sets={kernels}, or one shared set."
             )
         self.posterior.build(kernels, prior.copies, inducing.num_inducing)
         given = self.likelihood.output_names if names is None else names
@@ -77,6 +82,10 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData) -> tf.Tensor:
         """GPflow's name for the ELBO."""
         return self.elbo(data)
+
+    def training_loss(self, data: Batch | MultiOutputData) -> tf.Tensor:
+        """The negative ELBO. (GPflow's own method takes a pair of matrices only.)"""
+        return self._training_loss(data)
 
     def elbo(self, data: Batch | MultiOutputData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
@@ -112,7 +121,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def _marginals(self, functions: Conditional, group: Group, own: Sequence[OutputBatch]) -> Marginals:
         """Marginals `[rows of all outputs, J_d]` of a group: in one mixing where its outputs share all rows."""
         ranges = [self.likelihood.functions(d) for d in group.outputs]
-        adjacent = all(a.stop == b.start for a, b in zip(ranges, ranges[1:], strict=False))
+        adjacent = all(a.stop == b.start for a, b in pairwise(ranges))
         if adjacent and all(o.rows is None for o in own):
             f = functions.marginals(range(ranges[0].start, ranges[-1].stop))
             return Marginals(*(_outputs_first(a, len(ranges)) for a in f))
@@ -142,7 +151,8 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """Raise unless the data fit the model: outputs, input dimension, targets that the likelihoods allow."""
         if data.num_outputs != len(self.names):
             raise ValueError(
-                f"the data have {data.num_outputs} outputs ({', '.join(data.names)}), the model has {len(self.names)} ({', '.join(self.names)})."
+                f"the data have {data.num_outputs} outputs ({', '.join(data.names)}), "
+                f"the model has {len(self.names)} ({', '.join(self.names)})."
             )
         expected = int(self.inducing.Z.shape[-1])
         if data.input_dim != expected:
@@ -169,7 +179,9 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         if full_cov and full_output_cov:
             raise ValueError("ask for full_cov or full_output_cov, not both.")
         functions = range(self.prior.num_functions) if output is None else self.likelihood.functions(self.index(output))
-        return self.condition(self._inputs(Xnew), full_cov=full_cov).marginals(functions, full_output_cov=full_output_cov)
+        return self.condition(self._inputs(Xnew), full_cov=full_cov).marginals(
+            functions, full_output_cov=full_output_cov
+        )
 
     def predict_y(self, Xnew: npt.ArrayLike, output: int | str | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Predictive mean and variance of the targets at `Xnew [N, P]`.
@@ -203,9 +215,10 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     ) -> tf.Tensor:
         """Draws of the latent functions as functions of `Xnew`, `[samples, N, J]`, correlated over points."""
         f = self.predict_f(Xnew, output, full_cov=True)
-        jitter = gpflow.default_jitter() * tf.eye(tf.shape(f.var)[-1], dtype=f.var.dtype)
-        noise = tf.random.stateless_normal(tf.concat([[samples], tf.shape(f.var)[:-1], [1]], 0), [seed, 0], dtype=f.var.dtype)
-        draws = tf.linalg.matmul(tf.linalg.cholesky(f.var + jitter), noise)[..., 0]
+        noise = tf.random.stateless_normal(
+            tf.concat([[samples], tf.shape(f.var)[:-1], [1]], 0), [seed, 0], dtype=f.var.dtype
+        )
+        draws = tf.linalg.matmul(cholesky(f.var, name="the covariance of a function at Xnew"), noise)[..., 0]
         return f.mean + tf.linalg.matrix_transpose(draws)
 
     def predict_y_samples(self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0) -> tf.Tensor:
@@ -213,10 +226,10 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         d = self.index(output)
         X = self._inputs(Xnew)
         f = self.condition(X).marginals(self.likelihood.functions(d), full_output_cov=True)
-        jitter = gpflow.default_jitter() * tf.eye(tf.shape(f.var)[-1], dtype=f.var.dtype)
         noise = tf.random.stateless_normal([samples, *f.mean.shape, 1], [seed, 1], dtype=f.var.dtype)
-        F = f.mean + tf.linalg.matmul(tf.linalg.cholesky(f.var + jitter), noise)[..., 0]
-        return sample_y(self.likelihood.likelihoods[d], F, [seed, 2])
+        F = f.mean + tf.linalg.matmul(cholesky(f.var, name="the covariance of the functions"), noise)[..., 0]
+        X = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
+        return sample_y(self.likelihood.likelihoods[d], F, [seed, 2], X)
 
     def predict(
         self,
@@ -235,7 +248,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         X = self._inputs(Xnew)
         wanted = range(len(self.names)) if output is None else [self.index(output)]
         parts = []
-        for start in range(0, X.shape[0], _ROWS_AT_ONCE):
+        for start in range(0, max(X.shape[0], 1), _ROWS_AT_ONCE):
             rows = X[start : start + _ROWS_AT_ONCE]
             for d in wanted:
                 mean, var = (np.asarray(a) for a in self.predict_y(rows, d))
@@ -245,7 +258,9 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
                     draws = _as_indicators(draws, mean.shape[-1])
                     for q, values in zip(quantiles, np.quantile(draws, quantiles, axis=0), strict=True):
                         columns[f"q{q:g}"] = values
-                index = pd.MultiIndex.from_product([range(start, start + len(mean)), range(mean.shape[-1])], names=["row", "target"])
+                index = pd.MultiIndex.from_product(
+                    [range(start, start + len(mean)), range(mean.shape[-1])], names=["row", "target"]
+                )
                 part = pd.DataFrame({k: v.reshape(-1) for k, v in columns.items()}, index=index).reset_index()
                 part.insert(1, "output", self.names[d])
                 parts.append(part)
@@ -262,7 +277,11 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         return output
 
     def _inputs(self, Xnew: npt.ArrayLike) -> tf.Tensor:
-        X = tf.convert_to_tensor(np.asarray(Xnew), gpflow.default_float()) if not tf.is_tensor(Xnew) else tf.cast(Xnew, gpflow.default_float())
+        X = (
+            tf.convert_to_tensor(np.asarray(Xnew), gpflow.default_float())
+            if not tf.is_tensor(Xnew)
+            else tf.cast(Xnew, gpflow.default_float())
+        )
         if X.shape.rank == 1:
             X = X[:, None]
         expected = int(self.inducing.Z.shape[-1])
@@ -283,4 +302,5 @@ def _as_indicators(draws: Array, targets: int) -> Array:
     """Drawn class labels `[S, N, 1]` as indicators `[S, N, C]`, where the predictive mean has a column a class."""
     if draws.shape[-1] == targets:
         return draws
-    return (draws == np.arange(targets)).astype(float)
+    indicators: Array = (draws == np.arange(targets)).astype(float)
+    return indicators

@@ -93,7 +93,8 @@ class NaturalAdam(Adam):
         posterior = getattr(model, "posterior", None)
         if not (hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt")):
             raise ValueError(
-                f"natural gradients need a posterior with q_mu and q_sqrt, as mogp.posteriors.Full; this model has {type(posterior).__name__}. Use Adam()."
+                "natural gradients need a posterior with q_mu and q_sqrt, as mogp.posteriors.Full; "
+                f"this model has {type(posterior).__name__}. Use Adam()."
             )
         assert posterior is not None
         self._pair = (posterior.q_mu, posterior.q_sqrt)

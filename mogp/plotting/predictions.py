@@ -34,7 +34,9 @@ def predictions(
     import matplotlib.pyplot as plt
 
     names = list(data.names if outputs is None else outputs)
-    figure, axes = plt.subplots(len(names), 1, figsize=(7.2, 2.4 * len(names) + 0.4), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        len(names), 1, figsize=(7.2, 2.4 * len(names) + 0.4), squeeze=False, layout="constrained"
+    )
     for ax, name in zip(axes[:, 0], names, strict=True):
         draw = _against_input if data.input_dim == 1 else _against_observed
         draw(ax, model, data, name, points, samples)
@@ -52,7 +54,16 @@ def _against_input(ax: Any, model: Any, data: MultiOutputData, name: str, points
         if several:
             ax.plot(x, part["mean"], color=color, label=label)
         else:
-            bands(ax, x, part["mean"], lower=part["q0.025"], upper=part["q0.975"], color=color, label=label, band_label="95 %")
+            bands(
+                ax,
+                x,
+                part["mean"],
+                lower=part["q0.025"],
+                upper=part["q0.975"],
+                color=color,
+                label=label,
+                band_label="95 %",
+            )
     ax.plot(data.inputs(name)[:, 0], data[name].Y[:, 0], ".", color=INK, markersize=4, alpha=0.7, label="data")
     ax.set(xlabel="input", ylabel="target")
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
@@ -62,13 +73,24 @@ def _against_observed(ax: Any, model: Any, data: MultiOutputData, name: str, poi
     frame = model.predict(data.inputs(name), output=name, samples=samples)
     if frame["target"].nunique() > 1:
         observed = data[name].Y[:, 0].astype(int)
-        of_class = frame.pivot_table(index="row", columns="target", values="mean").to_numpy()[np.arange(len(observed)), observed]
+        of_class = frame.pivot_table(index="row", columns="target", values="mean").to_numpy()[
+            np.arange(len(observed)), observed
+        ]
         ax.hist(of_class, bins=20, range=(0, 1), color=COLOURS["blue"])
         ax.set(xlabel="predicted probability of the observed class", ylabel="rows")
         return
     observed = data[name].Y[:, 0]
     error = np.stack([frame["mean"] - frame["q0.025"], frame["q0.975"] - frame["mean"]])
-    ax.errorbar(observed, frame["mean"], yerr=np.maximum(error, 0), fmt=".", color=COLOURS["blue"], ecolor=COLOURS["sky"], elinewidth=0.6, label="mean, 95 %")
+    ax.errorbar(
+        observed,
+        frame["mean"],
+        yerr=np.maximum(error, 0),
+        fmt=".",
+        color=COLOURS["blue"],
+        ecolor=COLOURS["sky"],
+        elinewidth=0.6,
+        label="mean, 95 %",
+    )
     ends = [observed.min(), observed.max()]
     ax.plot(ends, ends, color=COLOURS["grey"], lw=1, label="equal")
     ax.set(xlabel="observed", ylabel="predicted")

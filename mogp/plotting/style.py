@@ -35,6 +35,8 @@ _RC: Final[dict[str, object]] = {
     "figure.dpi": 110,
     "figure.facecolor": "white",
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.w_pad": 0.08,
     "savefig.dpi": 160,
     "savefig.facecolor": "white",
     "svg.hashsalt": "mogp",

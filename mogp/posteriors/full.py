@@ -14,7 +14,7 @@ from mogp.posteriors.base import Factors, Posterior, by_latent, squares
 class Full(Posterior):
     r"""$q(u_l) = N(m_l, S_l)$ with a full $S_l = L_S L_S^\top$: $M(M+3)/2$ parameters a latent.
 
-    With `whiten`, the parameters are those of $v_l$ in $u_l = L_u v_l$, $K_{uu} = L_u L_u^\top$, whose prior is $N(0, I)$.
+    With `whiten`, the parameters are those of $v_l \sim N(0, I)$ in $u_l = L_u v_l$, $K_{uu} = L_u L_u^\top$.
     With $A = L_u^{-1} K_{uf}$ the marginals are
 
     $$\mu = A^\top m_v, \qquad \sigma^2 = k_{ff} - \mathrm{diag}(A^\top A) + \mathrm{diag}(A^\top S_v A),$$
@@ -50,7 +50,10 @@ class Full(Posterior):
         return by_latent(mean), by_latent(residual + squares(spread, Kff))
 
     def kl(self, factors: Factors) -> tf.Tensor:
-        r"""$\tfrac12[\|\alpha\|^2 + \|T\|_F^2 - M - \log|S| + \log|K_{uu}|]$, $\alpha = L_u^{-1} m$, $T = L_u^{-1} L_S$ (whitened: $L_u = I$)."""
+        r"""$\tfrac12[\|\alpha\|^2 + \|T\|_F^2 - M - \log|S| + \log|K_{uu}|]$ of every latent.
+
+        $\alpha = L_u^{-1} m$ and $T = L_u^{-1} L_S$; whitened, $L_u$ is the identity here.
+        """
         alpha, T = self._by_copy(self.q_mu)[..., None], self._sqrt()
         constant = -float(T.shape[-1]) - tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(T))), -1)
         if not self.whiten:

@@ -12,10 +12,11 @@ from mogp.posteriors.base import Factors, Posterior, by_latent, squares
 
 
 class Parsimonious(Posterior):
-    r"""$m_l = K_{uu}\mu_l$ and $S_l = (K_{uu}^{-1} + \Sigma_l^{-1})^{-1}$ with diagonal $\Sigma_l$: $2M$ parameters a latent.
+    r"""$m_l = K_{uu}\mu_l$, $S_l = (K_{uu}^{-1} + \Sigma_l^{-1})^{-1}$, $\Sigma_l$ diagonal: $2M$ parameters a latent.
 
     $$\mu = K_{fu}\mu_l, \qquad \sigma^2 = k_{ff} - \mathrm{diag}\big(K_{fu}(K_{uu}+\Sigma_l)^{-1}K_{uf}\big),$$
-    $$\mathrm{KL} = \tfrac12\{\mu_l^\top K_{uu}\mu_l - \mathrm{tr}((K_{uu}+\Sigma_l)^{-1}K_{uu}) + \log|K_{uu}+\Sigma_l| - \log|\Sigma_l|\}.$$
+    $$\mathrm{KL} = \tfrac12\{\mu_l^\top K_{uu}\mu_l - \mathrm{tr}((K_{uu}+\Sigma_l)^{-1}K_{uu})
+      + \log|K_{uu}+\Sigma_l| - \log|\Sigma_l|\}.$$
 
     Only $K_{uu}+\Sigma_l$ is factorised, so duplicated inducing inputs do no harm; the price is a factor for each
     latent, even where latents share a kernel.
@@ -48,7 +49,7 @@ class Parsimonious(Posterior):
         return by_latent(mean), by_latent(Kff - squares(A, Kff))
 
     def kl(self, factors: Factors) -> tf.Tensor:
-        r"""The KL of the class docstring, with $\mathrm{tr}((K+\Sigma)^{-1}K) = M - \sum_j \sigma_j [(K+\Sigma)^{-1}]_{jj}$."""
+        r"""The KL above, with $\mathrm{tr}((K+\Sigma)^{-1}K) = M - \sum_j \sigma_j [(K+\Sigma)^{-1}]_{jj}$."""
         mu, sigma, L = self._by_copy(self.mu), self._by_copy(self.sigma), factors.cholesky
         inverse = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], batch_shape=tf.shape(L)[:2], dtype=L.dtype))
         trace = tf.reduce_sum(1 - sigma * tf.reduce_sum(inverse**2, -2), -1)

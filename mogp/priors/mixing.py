@@ -43,7 +43,7 @@ class MixingPrior(Prior):
         return _Mixed(mean, var, W, None if self.bias is None else tf.convert_to_tensor(self.bias))
 
     def coregionalisation(self) -> tf.Tensor:
-        r"""Matrices $B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`: $\mathrm{cov}(f_j, f_{j'}) = \sum_g (B_g)_{jj'} k_g$."""
+        r"""$B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`: $\mathrm{cov}(f_j, f_{j'}) = \sum_g B_{g,jj'} k_g$."""
         W = tf.eye(self.num_functions, dtype=gpflow.default_float()) if self.W is None else tf.convert_to_tensor(self.W)
         by_kernel = tf.reshape(W, [self.num_functions, self.copies, len(self.kernels)])
         return tf.einsum("jig,kig->gjk", by_kernel, by_kernel)
@@ -52,7 +52,9 @@ class MixingPrior(Prior):
 def _offsets(bias: npt.ArrayLike, functions: int) -> npt.NDArray[np.float64]:
     values = np.asarray(bias, dtype=float)
     if values.shape not in ((), (functions,)):
-        raise ValueError(f"bias has shape {values.shape}; expected one number, or one for each of {functions} functions.")
+        raise ValueError(
+            f"bias has shape {values.shape}; expected one number, or one for each of {functions} functions."
+        )
     return np.broadcast_to(values, (functions,))
 
 

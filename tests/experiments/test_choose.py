@@ -4,7 +4,7 @@ import pytest
 from mogp import MultiOutputData
 from mogp.experiments import choose
 from mogp.likelihoods import Gaussian
-from mogp.models import hetmogp_lmc
+from mogp.models import SparseMOGP, hetmogp_lmc
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +14,7 @@ def wiggly() -> MultiOutputData:
     return MultiOutputData.from_arrays(x, np.sin(25 * x)[:, None] + 0.05 * rng.normal(size=(90, 1)))
 
 
-def build(data: MultiOutputData, inducing: int):  # noqa: ANN201
+def build(data: MultiOutputData, inducing: int) -> SparseMOGP:
     return hetmogp_lmc(data, Gaussian(0.1), latents=1, inducing=inducing)
 
 

@@ -64,15 +64,13 @@ def test_every_link_within_the_site_leads_to_a_page_and_an_anchor(site: Path, pa
     anchors = {name: {element["id"] for element in soup.find_all(id=True)} for name, soup in pages.items()}
     broken = []
     for name, soup in pages.items():
-        for element in soup.find_all("a", href=True):
-            link = urlsplit(element["href"])
-            if link.scheme or link.netloc or element["href"] == "#":
+        for href in {element["href"] for element in soup.find_all("a", href=True)} - {"#"}:
+            link = urlsplit(href)
+            if link.scheme or link.netloc:
                 continue
-            target = unquote(urljoin(name, link.path)) if link.path else name
-            if not (site / target).is_file() or (
-                link.fragment and target in anchors and unquote(link.fragment) not in anchors[target]
-            ):
-                broken.append((name, element["href"]))
+            target, anchor = unquote(urljoin(name, link.path)) if link.path else name, unquote(link.fragment)
+            if not (site / target).is_file() or (anchor and anchor not in anchors.get(target, {anchor})):
+                broken.append((name, href))
     assert broken == []
 
 

@@ -1,0 +1,56 @@
+"""mogp against GPyTorch and GPy, which run in an environment of their own; `make bench-peers` calls it.
+
+Usage: python peers.py PYTHON_OF_THE_PEERS. Prints ratios mogp / peer of the median time of a step, interleaved.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+from common import Timing, interleaved, one_thread, ratio_line
+from lmc_step import STEPS, ours
+
+
+def peer(script: str) -> Timing:
+    """Run a peer's script and read the timing it prints."""
+    one = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.argv[1], script], capture_output=True, text=True, check=True, env=one)
+    return Timing(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def exact() -> Timing:
+    """One objective and gradient of the exact ICM of peer_gpy.py."""
+    import gpflow
+
+    from mogp import MultiOutputData
+    from mogp.models import ExactLMC
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (150, 1))
+    data = MultiOutputData.from_arrays(
+        X, np.hstack([np.sin(6 * X + d) + 0.1 * rng.normal(size=X.shape) for d in range(3)])
+    )
+    model = ExactLMC(data, [gpflow.kernels.SquaredExponential()])
+
+    @tf.function(autograph=False)
+    def both() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = model.training_loss()
+        return tf.add_n([tf.reduce_sum(g) for g in tape.gradient(loss, model.trainable_variables)])
+
+    return Timing.of(both, STEPS)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python peers.py PYTHON_OF_THE_PEERS (make bench-peers sets it up)")
+    one_thread()
+    times = interleaved({"mogp": ours, "GPyTorch": lambda: peer("peer_gpytorch.py")})
+    print(ratio_line("LMC step time, mogp / GPyTorch", times, "mogp", "GPyTorch", "step", target="none"))
+    times = interleaved({"mogp": exact, "GPy": lambda: peer("peer_gpy.py")})
+    print(ratio_line("exact ICM objective and gradient, mogp / GPy", times, "mogp", "GPy", "step", target="none"))
