@@ -157,6 +157,28 @@ def book(
 
 
 @app.command()
+def serve(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 8000) -> None:
+    """Serve the built site on this machine, until Ctrl-C."""
+    from mogp import project
+    from mogp.companion.site import serve as serve_site
+
+    serve_site(project.build_folder(), port)
+
+
+@app.command()
+def pdf() -> None:
+    """Make one PDF of the book from the runs at hand; needs Chromium."""
+    from mogp import project
+    from mogp.companion.site import SiteError, build_pdf
+
+    try:
+        typer.echo(f"The PDF is at {build_pdf(project.build_folder())}")
+    except SiteError as problem:
+        typer.secho(f"mogp: {problem}", fg="red", err=True)
+        raise typer.Exit(1) from None
+
+
+@app.command()
 def report(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
     """Say for every figure and table whether it was regenerated, and for every claim whether it holds."""
     from mogp import project

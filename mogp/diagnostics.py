@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import gpflow
 import numpy as np
 import tensorflow as tf
 
 from mogp.data import Array
 from mogp.linalg import cholesky_and_jitter
+from mogp.posteriors import Full
 
 
 @dataclass(frozen=True)
@@ -63,12 +65,14 @@ def _convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[st
 
 
 def _jitter(model: Any) -> list[str]:
-    if not (hasattr(model, "inducing") and hasattr(model, "prior")):
+    if not (hasattr(model, "inducing") and hasattr(model, "prior") and isinstance(model.posterior, Full)):
         return []
     Kuu = model.inducing.Kuu(model.prior.kernels)
-    used = cholesky_and_jitter(Kuu, name="Kuu")[1].numpy()
-    usual = used.min()
-    raised = np.flatnonzero(used > usual * 1.01)
+    try:
+        used = cholesky_and_jitter(Kuu, name="Kuu")[1].numpy()
+    except tf.errors.InvalidArgumentError:
+        return ["Kuu cannot be factorised: the kernels or the inducing points hold values that are out of range."]
+    raised = np.flatnonzero(used > gpflow.default_jitter() * 1.01)
     if len(raised) == 0:
         return []
     which = ", ".join(map(str, raised))
@@ -84,7 +88,7 @@ def _dead_latents(model: Any) -> list[str]:
     power = np.asarray(W) ** 2 * np.tile(scales, model.prior.copies)
     share = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
     dead = np.flatnonzero(share.max(0) < 0.01)
-    if len(dead) == 0 or power.shape[1] == 1:
+    if len(dead) in (0, power.shape[1]):
         return []
     which, enough = ", ".join(map(str, dead)), power.shape[1] - len(dead)
     return [f"Latent GP {which} makes up less than 1 % of every function: {enough} latent GPs would do."]
@@ -98,8 +102,9 @@ def _coinciding_points(model: Any) -> list[str]:
     sets = np.asarray(Z) if len(Z.shape) == 3 else np.repeat(np.asarray(Z)[None], len(kernels), 0)
     findings = []
     for g, (points, kernel) in enumerate(zip(sets, kernels, strict=True)):
-        lengthscale = np.asarray(getattr(kernel, "lengthscales", 1.0))
-        scaled = points / lengthscale
+        if not hasattr(kernel, "lengthscales"):
+            continue
+        scaled = np.asarray(kernel.slice(points)[0]) / np.asarray(kernel.lengthscales)
         distance = np.sqrt(np.maximum(((scaled[:, None] - scaled[None]) ** 2).sum(-1), 0)) + 1e9 * np.eye(len(points))
         close = int((distance.min(1) < 1e-2).sum())
         if close:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -124,14 +125,20 @@ def fit(
     source = data.batches(batch_size, seed) if isinstance(data, MultiOutputData) else data
     optimizer = Adam() if optimizer is None else optimizer
     optimizer.start(model)
-    state = _State(model, optimizer.variables, None if checkpoint is None else Path(checkpoint))
+    run = f"{type(optimizer).__name__}, seed {seed}, batches of {batch_size}"
+    state = _State(model, optimizer.variables, None if checkpoint is None else Path(checkpoint), run)
     history = state.restore()
     loop = _compiled(model, source, optimizer, jit_compile)
     call = 1
     with _interrupts() as interrupted, _bar(progress, steps) as report:
         while history.steps < steps:
+            if patience is not None and _no_better(history.elbo, window, patience):
+                history.status = "stopped early"
+                history.message = f"No better mean ELBO for {patience} steps."
+                state.save(history, force=True)
+                break
             count = min(call, window - history.steps % window, steps - history.steps)
-            state.remember()
+            state.remember(history.steps)
             began = time.perf_counter()
             try:
                 losses = loop(tf.constant(history.steps, tf.int64), tf.constant(count, tf.int64)).numpy()
@@ -139,12 +146,14 @@ def fit(
             except tf.errors.InvalidArgumentError as error:
                 problem = _first_sentence(error)
             if problem is not None:
-                state.go_back()
+                good = state.go_back(lambda step: bool(np.isfinite(model.training_loss(source(step)))))
                 history.status = "failed"
                 history.message = (
-                    f"Stopped between steps {history.steps} and {history.steps + count}: {problem}. The model is as it "
-                    f"was at step {history.steps}. A smaller step size or standardised data usually helps."
+                    f"Stopped between steps {good} and {history.steps + count}: {problem}. The model is as it "
+                    f"was at step {good}. A smaller step size or standardised data usually helps."
                 )
+                history.elbo = history.elbo[:good]
+                state.save(history, force=True)
                 warnings.warn(history.message, stacklevel=2)
                 break
             spent = time.perf_counter() - began
@@ -156,10 +165,6 @@ def fit(
             if interrupted():
                 history.status, history.message = "interrupted", "Interrupted; the model keeps what it had learned."
                 state.save(history, force=True)
-                break
-            if patience is not None and _no_better(history.elbo, window, patience):
-                history.status = "stopped early"
-                history.message = f"No better mean ELBO for {patience} steps."
                 break
     history.diagnosis = diagnose(model, history.elbo)
     return history
@@ -208,10 +213,14 @@ def _fit_lbfgs(
         )
     batch = data.full() if isinstance(data, MultiOutputData) else data(0)
     loss = tf.function(lambda: model.training_loss(batch), autograph=False)
-    if float(loss()) != float(loss()):
+    first, second = float(loss()), float(loss())
+    if not np.isfinite(first):
+        raise ValueError(f"the objective is {first} at the start: check the scale of the data and the start values.")
+    if first != second:
         raise ValueError("this objective is random (a Monte-Carlo likelihood): L-BFGS cannot follow it; use Adam().")
-    state = _State(model, [], None if checkpoint is None else Path(checkpoint))
+    state = _State(model, [], None if checkpoint is None else Path(checkpoint), "LBFGS")
     history = state.restore()
+    state.remember(history.steps)
     began = time.perf_counter()
 
     with _interrupts() as interrupted, _bar(progress, steps) as report:
@@ -220,6 +229,7 @@ def _fit_lbfgs(
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
             history.elbo = np.append(history.elbo, -float(loss()))
+            state.remember(history.steps)
             state.save(history)
             report(history.steps, history.elbo[-1])
             if interrupted():
@@ -238,6 +248,7 @@ def _fit_lbfgs(
             except KeyboardInterrupt:
                 history.status, history.message = "interrupted", "Interrupted; the model keeps what it had learned."
             except tf.errors.InvalidArgumentError as error:
+                state.go_back(lambda _: True)
                 history.status, history.message = (
                     "failed",
                     f"{_first_sentence(error)}. The model is as it was at the last iterate.",
@@ -252,25 +263,44 @@ def _fit_lbfgs(
 class _State:
     """All variables of a run: kept in memory to go back to, and in one file to resume from."""
 
-    def __init__(self, model: Any, optimizer_variables: Any, path: Path | None) -> None:
+    def __init__(self, model: Any, optimizer_variables: Any, path: Path | None, run: str) -> None:
         self._variables = [*model.variables, *_generator_states(model), *optimizer_variables]
         self._path = path
         self._written = time.perf_counter()
-        self._kept: list[Array] = []
+        self._kept: list[tuple[int, list[Array]]] = []
+        self._identity = {
+            "shapes": [[int(n) for n in v.shape] for v in self._variables],
+            "parts": [type(part).__name__ for part in (model, *getattr(model, "submodules", ()))],
+            "run": run,
+        }
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
 
-    def remember(self) -> None:
-        self._kept = [v.numpy() for v in self._variables]
+    def remember(self, step: int) -> None:
+        """Keep this state and the one before: the objective has been seen at that one, at this one not yet."""
+        self._kept = [*self._kept[-1:], (step, [v.numpy() for v in self._variables])]
 
-    def go_back(self) -> None:
-        for variable, value in zip(self._variables, self._kept, strict=True):
+    def go_back(self, works: Callable[[int], bool]) -> int:
+        """To the last state kept that `works`, or else the oldest; returns its step."""
+        for step, values in reversed(self._kept):
+            self._assign(values)
+            try:
+                found = works(step)
+            except tf.errors.InvalidArgumentError:
+                found = False
+            self._assign(values)
+            if found:
+                break
+        return step
+
+    def _assign(self, values: list[Array]) -> None:
+        for variable, value in zip(self._variables, values, strict=True):
             variable.assign(value)
 
     def save(self, history: History, force: bool = False) -> None:
         if self._path is None or not (force or time.perf_counter() - self._written > _SECONDS_BETWEEN_REPORTS):
             return
-        meta = json.dumps({"seconds": history.seconds, "shapes": self._shapes()})
+        meta = json.dumps({"seconds": history.seconds, **self._identity})
         arrays = {f"v{i}": v.numpy() for i, v in enumerate(self._variables)}
         unfinished = self._path.with_name(f".{self._path.name}.part")
         with unfinished.open("wb") as stream:
@@ -283,19 +313,19 @@ class _State:
     def restore(self) -> History:
         if self._path is None or not self._path.exists():
             return History()
-        with np.load(self._path, allow_pickle=False) as kept:
-            meta = json.loads(str(kept["meta"]))
-            if meta["shapes"] != self._shapes():
-                raise ValueError(
-                    f"the checkpoint {self._path} belongs to another model or optimiser (other numbers or shapes of "
-                    "variables). Give this run a checkpoint file of its own, or delete that one."
-                )
-            self._kept = [kept[f"v{i}"] for i in range(len(self._variables))]
-            self.go_back()
-            return History(elbo=kept["elbo"], seconds=meta["seconds"])
-
-    def _shapes(self) -> list[list[int]]:
-        return [[int(n) for n in v.shape] for v in self._variables]
+        advice = "Give this run a checkpoint file of its own, or delete that one."
+        try:
+            with np.load(self._path, allow_pickle=False) as kept:
+                arrays = dict(kept)
+                meta = json.loads(str(arrays["meta"]))
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(f"{self._path} is not a checkpoint written by mogp.fit ({error}). {advice}") from error
+        for name, value in self._identity.items():
+            if meta.get(name) != value:
+                detail = f"{meta.get(name)}, not {value}" if name == "run" else f"other {name} of the model"
+                raise ValueError(f"the checkpoint {self._path} belongs to another run: {detail}. {advice}")
+        self._assign([arrays[f"v{i}"] for i in range(len(self._variables))])
+        return History(elbo=arrays["elbo"], seconds=meta["seconds"])
 
 
 def _generator_states(model: Any) -> list[tf.Variable]:

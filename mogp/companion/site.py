@@ -77,7 +77,7 @@ def build_pdf(build: Path) -> Path:
     with _served(html) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(_CHROMIUM_FLAGS))
         page = browser.new_page()
-        page.goto(f"{address}/index.html")
+        page.goto(f"{address}/intro.html")
         page.evaluate("() => window.MathJax ? MathJax.startup.promise.then(() => true) : true")
         page.pdf(path=part, format="A4", print_background=True, outline=True, tagged=True, margin=_PDF_MARGIN)
         browser.close()

@@ -16,7 +16,7 @@ from tensorflow_probability import distributions as tfd
 from mogp.likelihoods.quadrature import GaussHermite
 from mogp.likelihoods.targets import TargetRule
 
-__all__ = ["DistributionLikelihood", "bounded", "bounded_exp", "column"]
+__all__ = ["DistributionLikelihood", "bounded", "bounded_exp", "column", "draw", "log_normal_dispersion"]
 
 FUNCTION_LIMIT = 20.0
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from math import gcd, log
+
 import gpflow
+import numpy as np
 import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
@@ -45,17 +48,24 @@ class Softmax(gpflow.likelihoods.Softmax):
 
     @inherit_check_shapes
     def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
-        p = tf.reduce_mean(tf.nn.softmax(self._fixed_draws(Fmu, Fvar)), axis=0)
+        p = tf.exp(self._log_probabilities(Fmu, Fvar))
         return p, p - p**2
 
     @inherit_check_shapes
     def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
-        log_p = self._log_prob(X, self._fixed_draws(Fmu, Fvar), Y)
-        return tf.reduce_logsumexp(log_p, axis=0) - tf.math.log(tf.cast(self.prediction_samples, log_p.dtype))
+        return _of_class(self._log_probabilities(Fmu, Fvar), Y)
 
-    def _fixed_draws(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
-        shape = [self.prediction_samples, *[1] * (len(Fmu.shape) - 1), self.num_classes]
-        return _reparametrise(Fmu, Fvar, tf.random.stateless_normal(shape, seed=[self.seed, 0], dtype=Fmu.dtype))
+    def _log_probabilities(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
+        """The log of the mean softmax over the fixed draws, at most 100 of them in memory at a time."""
+        block = gcd(self.prediction_samples, 100)
+        shape = [self.prediction_samples // block, block, *[1] * (len(Fmu.shape) - 1), self.num_classes]
+        draws = tf.cast(np.random.default_rng(self.seed).standard_normal(shape), Fmu.dtype)
+
+        def log_sum(noise: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_logsumexp(tf.nn.log_softmax(_reparametrise(Fmu, Fvar, noise)), axis=0)
+
+        blocks = tf.map_fn(log_sum, draws, parallel_iterations=1)
+        return tf.reduce_logsumexp(blocks, axis=0) - log(self.prediction_samples)
 
 
 class RobustMax(gpflow.likelihoods.MultiClass):

@@ -20,7 +20,7 @@ class _Output(Protocol):
     def name(self) -> str: ...
 
     @property
-    def Y(self) -> ArrayLike: ...  # noqa: N802
+    def Y(self) -> ArrayLike: ...
 
 
 class _Data(Protocol):

@@ -25,13 +25,13 @@ class GaussHermite(NDiagGHQuadrature):
     `logspace`, $\log\int e^{h(f)} q(f)\,df$, puts its nodes not where $q$ is but where $e^h q$ is. (The Poisson density
     of a count of 1000, as a function of $f$, is 60 times narrower than $q$ with $v = 4$ and falls between the nodes of
     the fixed rule, which with 20 of them is wrong by 150 nats.) With $f = m + \sqrt v\,z$, a normal
-    $r(z) = \mathcal N(c, LL^\top)$ starts as $p(z) = \mathcal N(0, I)$ and is matched in turn to the mean and covariance
-    of $e^{th}p$ for $t = 16^{-5}, ..., \tfrac1{16}, 1, 1$, each found with the nodes of the $r$ before it, and widened
-    by a little of that. The integral is $\int (e^h p / r)\,r\,dz$ with the nodes of the last.
+    $r(z) = \mathcal N(c, LL^\top)$ starts as $p(z) = \mathcal N(0, I)$ and is matched in turn to the mean and the
+    covariance of $e^{th}p$ for $t = 16^{-5}, ..., \tfrac1{16}, 1, 1$, each found with the nodes of the $r$ before it,
+    and widened by a little of that. The integral is $\int (e^h p / r)\,r\,dz$ with the nodes of the last.
     """
 
     @inherit_check_shapes
-    def _build_X_W(self, mean: TensorType, var: TensorType) -> tuple[tf.Tensor, tf.Tensor]:  # noqa: N802
+    def _build_X_W(self, mean: TensorType, var: TensorType) -> tuple[tf.Tensor, tf.Tensor]:
         points: tuple[tf.Tensor, tf.Tensor] = super()._build_X_W(mean, tf.maximum(var, SMALLEST_VARIANCE))
         return points
 

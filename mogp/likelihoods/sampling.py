@@ -19,9 +19,9 @@ __all__ = ["conditional", "sample_y"]
 def sample_y(likelihood: Any, F: TensorType, seed: int | TensorType, X: TensorType | None = None) -> tf.Tensor:
     """One draw of y for each row of F [..., N, J], shape [..., N, 1].
 
-    `seed` is a whole number or a pair of them (shape [2]); the same seed gives the same draw, in
-    any order of calls, in or out of a `tf.function`. X [..., N, P] is needed only where the noise of a GPflow
-    likelihood is a function of the inputs.
+    `seed` is a whole number or a pair of them (shape [2]); the same seed gives the same draw, in any order of calls,
+    in or out of a `tf.function`. X [..., N, P] is needed only where the noise of a GPflow likelihood is a function of
+    the inputs.
     """
     F = tf.convert_to_tensor(F)
     if hasattr(likelihood, "sample_y"):

@@ -32,7 +32,9 @@ def hetmogp_lmc(
     """
     outputs = _per_output(data, likelihoods)
     J = outputs.num_functions
-    Q = latents or (J if data.num_outputs <= 5 else 3)
+    Q = latents if latents is not None else (J if data.num_outputs <= 5 else 3)
+    if Q < 1:
+        raise ValueError(f"latents={latents}; at least one latent GP is needed.")
     return SparseMOGP(
         prior=LMC(unit_kernels(Q, data.input_dim, _lengthscale(data)), functions=J, seed=seed),
         inducing=kmeans_points(data, inducing, sets=Q, seed=seed),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from mogp.companion import CompanionError, results, runkey, runner
 
 ROOT = Path(__file__).resolve().parents[2]
+package_hash = runkey.package_hash
 TABLES = """\
 import time
 import pandas as pd
@@ -41,12 +43,31 @@ def outputs(build: Path, chapter: str) -> str:
     )
 
 
-def command(*words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    arguments = [sys.executable, "-m", "mogp.cli", *words]
-    return subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
+@pytest.fixture(autouse=True)
+def settled_package(monkeypatch):
+    """Runs in this process see a package that nobody edits."""
+    monkeypatch.setattr(runkey, "package_hash", lambda: "settled")
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """Starts the `mogp` command from a copy of the package that nobody edits."""
+    copy = tmp_path_factory.mktemp("package")
+    for part in ("mogp", "data"):
+        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "mogp.cli", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            cwd=copy,
+            start_new_session=True,
+        )
+
+    return start
 
 
 def leftovers(build: Path) -> list[str]:
@@ -94,8 +115,9 @@ def test_source_hash_follows_names_and_contents_of_python_files_only(tmp_path):
     assert len({first, second, runkey.source_hash(tmp_path)}) == 3
 
 
-def test_a_change_anywhere_in_the_package_is_a_change_of_package_hash():
-    assert runkey.package_hash() == runkey.source_hash(ROOT / "mogp")
+def test_the_package_hash_is_of_the_whole_package(monkeypatch):
+    monkeypatch.setattr(runkey, "source_hash", str)
+    assert package_hash() == str(ROOT / "mogp")
 
 
 def test_a_stand_in_is_outdated_when_the_real_data_can_be_had(book, monkeypatch):
@@ -133,7 +155,7 @@ def test_a_changed_row_of_the_ledger_outdates_the_chapters_that_show_it(book, mo
     assert runkey.why_run(before, runkey.after_run([], ["ma-fig-2-1"], ["ma-2-c1"])) == "ledger"
 
 
-def test_a_failed_chapter_tells_its_cell_and_keeps_the_last_good_result(write_chapter, build):
+def test_a_failed_chapter_tells_its_cell_and_keeps_the_last_good_result(write_chapter, build, command):
     write_chapter("ma/1", "print('good')")
     write_chapter("ma/2", "print('other')")
     runner.run(["ma/1"])
@@ -214,7 +236,9 @@ def test_an_artefact_gets_an_anchor_before_its_cell(write_chapter, build):
     assert str(build) not in nbformat.writes(notebook)
 
 
-def test_a_run_killed_at_any_point_leaves_no_half_result_and_the_next_gives_the_same_tables(write_chapter, build):
+def test_a_run_killed_at_any_point_leaves_no_half_result_and_the_next_gives_the_same_tables(
+    write_chapter, build, command
+):
     write_chapter("ma/3", TABLES, SECOND)
     rng = random.Random(0)
     folder = results.result_folder(build, "ma/3")
@@ -233,7 +257,7 @@ def test_a_run_killed_at_any_point_leaves_no_half_result_and_the_next_gives_the_
     assert _ends(lambda: _running_in(build) == [])
 
 
-def test_an_interrupt_ends_the_run_at_once_and_keeps_the_last_good_result(write_chapter, build):
+def test_an_interrupt_ends_the_run_at_once_and_keeps_the_last_good_result(write_chapter, build, command):
     write_chapter("ma/1", "print('good')")
     runner.run(["ma/1"])
     write_chapter("ma/1", "import time", "open('started', 'w').close(); time.sleep(60)")
@@ -248,7 +272,7 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_the_last_good_result(write_
     assert _ends(lambda: _running_in(build) == [])
 
 
-def test_two_runs_at_once_do_the_work_once(write_chapter, build):
+def test_two_runs_at_once_do_the_work_once(write_chapter, build, command):
     write_chapter("ma/1", "import time\nwith open('count', 'a') as file: file.write('x')\ntime.sleep(1.5)")
     both = [command("run", "ma/1"), command("run", "ma/1")]
     shown = [process.communicate(timeout=60)[0] for process in both]

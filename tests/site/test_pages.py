@@ -101,7 +101,7 @@ def test_a_chapter_that_has_not_run_says_so_and_shows_its_code(pages: dict[str, 
 
 
 def test_solutions_are_folded_away(pages: dict[str, BeautifulSoup]) -> None:
-    folded = pages["chapters/ma/2-gaussian-processes.html"].find("details")
+    folded = pages["chapters/ma/2-gaussian-processes.html"].find("article").find("details")
     assert "draws = 3" in folded.get_text()
     assert folded.find("summary").get_text().strip().startswith("Solution")
 

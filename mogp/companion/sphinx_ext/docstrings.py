@@ -24,8 +24,9 @@ _UNDERLINE = re.compile(r"^\s*[-=]{3,}\s*$")
 _BULLET = re.compile(r"^\s*([-*+]|\d+[.)])\s+\S")
 _COLUMNS = re.compile(r"^(\S.*?)\s{2,}(\S.*)$")
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+_WORD = re.compile(r"\w")
 _INLINE = re.compile(
-    r"(?P<keep>:[\w:]+:`[^`]+`|``[^`]+``_?|`[^`]+`__?)"  # a role, a literal, a link: already reStructuredText
+    r"(?P<keep>:[\w:]+:`[^`]+`|``[^`]+``|`[^`]+`__?(?!\w))"  # a role, a literal, a link: already reStructuredText
     r"|(?P<bold>\*\*[^*\n]+\*\*)"
     r"|`(?P<code>[^`\n]+(?:\n[^`\n]+)?)`"
     r"|(?<![\\$\w])\$(?P<math>[^$\s](?:[^$`]*[^$\s])?)\$(?![$\d])"
@@ -150,7 +151,7 @@ def _inline(block: list[str]) -> list[str]:
         else:
             return "\\" + found[0] if found["plain"] else found[0]
         before, after = text[: found.start()][-1:], text[found.end() :][:1]
-        return "\\ " * before.isalnum() + marked + "\\ " * after.isalnum()
+        return "\\ " * bool(_WORD.match(before)) + marked + "\\ " * bool(_WORD.match(after))
 
     return _INLINE.sub(replace, text).splitlines()
 
