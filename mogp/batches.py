@@ -139,7 +139,7 @@ class _Table(NamedTuple):
             ids=ids,
             Y=tf.gather(self.Y, picked),
             observed=tf.gather(self.observed, picked),
-            weight=present * tf.cast(scale, present.dtype),
+            weight=present * tf.constant(scale, present.dtype),
             replica=None if self.replica is None else tf.gather(self.replica, picked),
         )
 

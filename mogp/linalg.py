@@ -58,7 +58,7 @@ def cholesky_and_jitter(
         again = tf.linalg.cholesky(K + more[..., None, None] * eye)
         return tf.where(bad[..., None, None], again, L), more
 
-    added = tf.fill(tf.shape(K)[:-2], tf.cast(start, K.dtype))
+    added = tf.fill(tf.shape(K)[:-2], tf.constant(start, K.dtype))
     L, added = tf.while_loop(unfinished, harder, (tf.linalg.cholesky(K + start * eye if start else K), added))
     said = [f"{name} has no Cholesky factor, even with jitter of", tf.reduce_max(added), "- shape:", tf.shape(K)]
     said += ["entries that are NaN or infinite:", tf.math.count_nonzero(~tf.math.is_finite(K)), "- " + _ADVICE]

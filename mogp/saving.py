@@ -8,6 +8,7 @@ import os
 import pickle
 import warnings
 import zipfile
+import zlib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,11 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ValueError(f"{path} is not a model file: expected one written by mogp.save.")
         meta = json.loads(archive.read("meta.json"))
         _check_versions(meta, path)
-        model = pickle.loads(archive.read("model.pickle"))
+        try:
+            content = archive.read("model.pickle")
+        except (zipfile.BadZipFile, zlib.error, KeyError) as error:
+            raise ValueError(f"{path} is damaged ({error}). Copy it again, or train again.") from error
+        model = pickle.loads(content)
         with archive.open("values.npz") as stream, np.load(stream, allow_pickle=False) as values:
             current = parameter_dict(model)
             differs = [

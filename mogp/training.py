@@ -118,6 +118,8 @@ def fit(
     """
     if steps < 1:
         raise ValueError(f"steps={steps}; at least one is needed.")
+    if window < 1 or (patience is not None and patience < 1):
+        raise ValueError(f"window={window}, patience={patience}; both must be at least 1.")
     if isinstance(data, MultiOutputData) and hasattr(model, "check"):
         model.check(data)
     if isinstance(optimizer, LBFGS):

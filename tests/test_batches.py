@@ -100,6 +100,12 @@ def test_each_output_has_the_batch_size_asked_for_and_no_more_than_its_rows(unev
     assert [float(o.weight[0]) for o in batch.outputs] == [3.0, 9.0, 1.0]
 
 
+def test_weights_are_exact_in_double_precision(shared):
+    """A Python number that passes through float32 on its way would be off by 1e-8."""
+    for own in (*BatchSource(shared, 7)(0).outputs, *BatchSource(shared, [7, 7, 7])(0).outputs[:1]):
+        assert set(own.weight.numpy()) <= {0.0, 12 / 7}
+
+
 def test_outputs_with_rows_of_their_own_are_shuffled_differently():
     data = MultiOutputData.from_list([(np.arange(40.0), np.arange(40.0)), (np.arange(40.0) + 0.5, np.arange(40.0))])
     batch = BatchSource(data, 40)(0)

@@ -31,7 +31,6 @@ profile = "quick"
 seed = 0
 
 # %%
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.patches import Rectangle
@@ -221,7 +220,7 @@ pd.DataFrame(
         "of all classes of the output": [1.0, 6 / average_classes, 2 / average_classes],
     },
     index=["full softmax", "5 sampled classes", "1 sampled class"],
-).style.format({"values a point and output": "{:.1f}", "of all classes of the output": "{:.0%}"})
+).round(2)
 
 # %% [markdown]
 # What the sampling costs in accuracy, and that the published estimator is biased, is a subject of Chapter 3.

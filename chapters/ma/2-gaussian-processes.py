@@ -53,10 +53,31 @@ from mogp.priors import ICM, LMC, Independent
 
 chapter = Chapter("ma/2", profile=profile, seed=seed)
 settings = chapter.settings(
-    smoke=dict(cases=10, class_steps=100, steps=120, repeats=1, scenarios=("shared",)),
-    quick=dict(cases=40, class_steps=400, steps=300, repeats=3, scenarios=("shared", "unrelated")),
-    long=dict(cases=200, class_steps=1000, steps=1000, repeats=20, scenarios=("shared", "unrelated")),
-    paper=dict(cases=200, class_steps=1000, steps=1000, repeats=20, scenarios=("shared", "unrelated")),
+    smoke=dict(cases=6, class_steps=100, sizes=(7, 16, 25), steps=100, repeats=1, scenarios=("shared",)),
+    quick=dict(
+        cases=40,
+        class_steps=400,
+        sizes=(4, 7, 10, 13, 16, 19, 22, 25),
+        steps=300,
+        repeats=3,
+        scenarios=("shared", "unrelated"),
+    ),
+    long=dict(
+        cases=200,
+        class_steps=1000,
+        sizes=(4, 7, 10, 13, 16, 19, 22, 25),
+        steps=1000,
+        repeats=20,
+        scenarios=("shared", "unrelated"),
+    ),
+    paper=dict(
+        cases=200,
+        class_steps=1000,
+        sizes=(4, 7, 10, 13, 16, 19, 22, 25),
+        steps=1000,
+        repeats=20,
+        scenarios=("shared", "unrelated"),
+    ),
 )
 rng = np.random.default_rng(seed)
 RBF = gpflow.kernels.SquaredExponential
@@ -65,13 +86,14 @@ RBF = gpflow.kernels.SquaredExponential
 # ## 2.1 Regression with one output
 #
 # The prior is $f\sim\mathcal{GP}(0,k)$ and the observations are $y_n = f(\mathbf x_n)+\epsilon_n$,
-# $\epsilon_n\sim\mathcal N(0,\sigma^2)$ (eqs 2.1–2.4). With $\mathbf K = k(\mathbf X,\mathbf X)$, everything is Gaussian:
+# $\epsilon_n\sim\mathcal N(0,\sigma^2)$ (eqs 2.1–2.4). With $\mathbf K = k(\mathbf X,\mathbf X)$, everything is
+# Gaussian:
 #
 # $$p(\mathbf f_*\mid\mathbf y)=\mathcal N\big(\mathbf K_{*X}(\mathbf K+\sigma^2\mathbf I)^{-1}\mathbf y,\;
 #   \mathbf K_{**}-\mathbf K_{*X}(\mathbf K+\sigma^2\mathbf I)^{-1}\mathbf K_{X*}\big)\qquad\text{(eq. 2.14)}$$
 #
-# and the hyper-parameters maximise the log evidence
-# $\log p(\mathbf y)=-\tfrac12\mathbf y^\top(\mathbf K+\sigma^2\mathbf I)^{-1}\mathbf y-\tfrac12\log|\mathbf K+\sigma^2\mathbf I|-\tfrac N2\log2\pi$.
+# and the hyper-parameters maximise the log evidence $\log p(\mathbf y)=-\tfrac12\mathbf y^\top(\mathbf
+# K+\sigma^2\mathbf I)^{-1}\mathbf y-\tfrac12\log|\mathbf K+\sigma^2\mathbf I|-\tfrac N2\log2\pi$.
 #
 # The toy data are a few noisy values of a draw from an RBF process. We keep the lengthscale and the noise at the values
 # that made the data, so that what follows is the Bayesian update and nothing else.
@@ -80,7 +102,9 @@ RBF = gpflow.kernels.SquaredExponential
 toy = chapter.load("toy-gp-1d", seed=seed)
 x, noise_sd = toy.extras["x"], float(toy.extras["noise_sd"])
 
-exact = gpflow.models.GPR((toy.X, toy.Y), RBF(lengthscales=float(toy.extras["lengthscale"])), noise_variance=noise_sd**2)
+exact = gpflow.models.GPR(
+    (toy.X, toy.Y), RBF(lengthscales=float(toy.extras["lengthscale"])), noise_variance=noise_sd**2
+)
 
 
 def prior_draws(kernel: gpflow.kernels.Kernel, points: np.ndarray, count: int) -> np.ndarray:
@@ -115,8 +139,8 @@ with chapter.figure(
     axes[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3)
 
 # %% [markdown]
-# The first claim, exactly: the posterior mean is within three noise standard deviations of every observation, the latent
-# variance nowhere exceeds the prior variance, and at the observations it is below the noise variance.
+# The first claim, exactly: the posterior mean is within three noise standard deviations of every observation, the
+# latent variance nowhere exceeds the prior variance, and at the observations it is below the noise variance.
 
 # %%
 at_data, variance_at_data = (a.numpy() for a in exact.predict_f(toy.X))
@@ -134,8 +158,8 @@ chapter.claim(
 # ### Corrections: eqs 2.6, 2.7 and 2.9
 #
 # The prior density is printed with $\mathbf f^\top\mathbf K\,\mathbf f$ in the exponent; it needs $\mathbf K^{-1}$. And
-# eq. 2.9 writes $p(\mathbf f\mid\mathbf y)\approx p(\mathbf y\mid\mathbf f)\,p(\mathbf f)$; the two are *proportional*, and
-# differ by the evidence. Both show at one draw of $\mathbf f$:
+# eq. 2.9 writes $p(\mathbf f\mid\mathbf y)\approx p(\mathbf y\mid\mathbf f)\,p(\mathbf f)$; the two are *proportional*,
+# and differ by the evidence. Both show at one draw of $\mathbf f$:
 
 # %%
 K = exact.kernel(toy.X).numpy()
@@ -162,7 +186,7 @@ pd.DataFrame(
         "log joint − log posterior (2.9)",
         "log evidence",
     ],
-).style.format("{:.4f}")
+).map("{:.4f}".format)
 
 # %% [markdown]
 # ## 2.2 Kernels
@@ -174,9 +198,9 @@ pd.DataFrame(
 # | Matérn-3/2 (2.16) | $\sigma^2(1+\sqrt3r/\ell)\exp(-\sqrt3r/\ell)$ | `Matern32()` |
 # | convolutional (2.17, 2.18) | $\sum_{p,p'} w_pw_{p'}\,k(\mathbf x^{[p]},\mathbf x'^{[p']})$ over patches | Chapter 4 |
 #
-# Figure 2.2 draws from the RBF prior for four pairs of variance and lengthscale. How fast should the draws wiggle? Rice's
-# formula gives the expected number of zero crossings of a smooth stationary process: on an interval of length $T$ it is
-# $T/(\pi\ell)$ for the RBF kernel, whatever the variance. And a draw scales with $\sigma$.
+# Figure 2.2 draws from the RBF prior for four pairs of variance and lengthscale. How fast should the draws wiggle?
+# Rice's formula gives the expected number of zero crossings of a smooth stationary process: on an interval of length
+# $T$ it is $T/(\pi\ell)$ for the RBF kernel, whatever the variance. And a draw scales with $\sigma$.
 
 # %%
 grid = np.linspace(-2, 2, 400)[:, None]
@@ -217,11 +241,11 @@ pd.DataFrame(
         "zero crossings, Rice": {(v, ell): 4 / (np.pi * ell) for v, ell in pairs},
         "s.d. of a draw": spread,
     }
-).rename_axis(["variance", "lengthscale"]).style.format("{:.2f}")
+).rename_axis(["variance", "lengthscale"]).map("{:.2f}".format)
 
 # %% [markdown]
-# The average s.d. of a draw stays below $\sigma$ for $\ell=1$: within a window of four lengthscales a draw does not show
-# its whole variance. Its *ratio* is what the variance sets.
+# The average s.d. of a draw stays below $\sigma$ for $\ell=1$: within a window of four lengthscales a draw does not
+# show its whole variance. Its *ratio* is what the variance sets.
 #
 # ## 2.3 Classification
 #
@@ -235,7 +259,7 @@ pd.DataFrame(
 
 # %%
 places = np.sort(rng.uniform(0, 10, 150))[:, None]
-scores = 2.5 * prior_draws(RBF(lengthscales=1.5), places, 3).T
+scores = 3 * prior_draws(RBF(lengthscales=0.8), places, 3).T
 labels = np.array([rng.choice(3, p=p) for p in tf.nn.softmax(scores).numpy()], dtype=float)
 classified = MultiOutputData.from_arrays(places, labels, names=["class"])
 train, test = classified.split(test=1 / 3, seed=seed)
@@ -261,15 +285,15 @@ pd.DataFrame(
         ],
     },
     index=["softmax GP", "class frequencies"],
-).style.format("{:.3f}")
+).map("{:.3f}".format)
 
 # %% [markdown]
 # ### Correction: eq. 2.23
 #
 # The predictive probability averages the *probabilities* over the posterior of the latent functions,
-# $p(y_*=c\mid\mathbf y)=\int p(y_*=c\mid\mathbf f(\mathbf x_*))\,p(\mathbf f(\mathbf x_*)\mid\mathbf y)\,d\mathbf f(\mathbf x_*)$;
-# the second line of eq. 2.23 loses the conditioning. Does it matter? Take the softmax of the mean instead of the mean of
-# the softmax, far from the data and close to them:
+# $p(y_*=c\mid\mathbf y)=\int p(y_*=c\mid\mathbf f(\mathbf x_*))\,p(\mathbf f(\mathbf x_*)\mid\mathbf y)\,d\mathbf
+# f(\mathbf x_*)$; the second line of eq. 2.23 loses the conditioning. Does it matter? Take the softmax of the mean
+# instead of the mean of the softmax, far from the data and close to them:
 
 # %%
 where = np.array([[5.0], [12.0], [20.0]])
@@ -282,22 +306,23 @@ pd.DataFrame(
         "mean of the softmax, predict_y": classifier.predict_y(where, "class")[0].numpy().max(1),
     },
     index=pd.Index(where[:, 0], name="x (data end at 10)"),
-).style.format("{:.3f}").format_index("{:g}")
+).map("{:.3f}".format)
 
 # %% [markdown]
-# Probabilities of the most likely class. The average is never more certain than the plug-in by much, and just outside the
-# data, where the latent variance is large and the mean has not yet returned to zero, it is clearly less certain.
+# Probabilities of the most likely class; `predict_y` uses 1000 fixed draws, our own average 20 000. Where the latent variance
+# is large and the mean has not yet returned to zero, just outside the data, the two rules differ most.
 #
 # ## 2.4–2.5 Inducing points and the variational bound
 #
-# Exact inference costs $O(N^3)$. With $M$ inducing values $\mathbf u=f(Z)$ and $q(\mathbf f,\mathbf u)=p(\mathbf f\mid\mathbf u)\,
-# \mathcal N(\mathbf u\mid\mathbf m,S)$ {cite}`titsias2009,hensman2013big`,
+# Exact inference costs $O(N^3)$. With $M$ inducing values $\mathbf u=f(Z)$ and $q(\mathbf f,\mathbf u)=p(\mathbf
+# f\mid\mathbf u)\, \mathcal N(\mathbf u\mid\mathbf m,S)$ {cite}`titsias2009,hensman2013big`,
 #
 # $$\log p(\mathbf y)\ge\mathcal L=\sum_n\mathbb E_{q(f(\mathbf x_n))}[\log p(y_n\mid f(\mathbf x_n))]-
 #   \mathrm{KL}[q(\mathbf u)\,\Vert\,p(\mathbf u)]\qquad\text{(eq. 2.34)}$$
 #
 # at a cost of $O(BM^2+M^3)$ for a mini-batch of $B$ points. (The thesis says that $q(\mathbf u)$ approximates
-# $p(\mathbf u)$; it approximates $p(\mathbf u\mid\mathbf y)$.) Three facts make this trustworthy, and each can be checked in a cell:
+# $p(\mathbf u)$; it approximates $p(\mathbf u\mid\mathbf y)$.) Three facts make this trustworthy, and each can be
+# checked in a cell:
 #
 # 1. $\mathcal L\le\log p(\mathbf y)$ for *any* $q$ and any $Z$;
 # 2. with $Z=\mathbf X$ and the optimal $q$, $\mathcal L=\log p(\mathbf y)$;
@@ -338,7 +363,9 @@ for _ in range(settings.cases):
     factors = model.factors()
     m, S = model.posterior.moments(factors)
     gaussian = tfp.distributions.MultivariateNormalTriL
-    textbook = gaussian(m[0], tf.linalg.cholesky(S[0])).kl_divergence(gaussian(tf.zeros_like(m[0]), factors.cholesky[0]))
+    textbook = gaussian(m[0], tf.linalg.cholesky(S[0])).kl_divergence(
+        gaussian(tf.zeros_like(m[0]), factors.cholesky[0])
+    )
     kls.append(abs(float(model.kl()) / float(textbook) - 1))
 
 with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
@@ -358,9 +385,10 @@ pd.Series(
 # ## 2.6 Unobserved inputs
 #
 # In the Bayesian GP latent variable model {cite}`titsias2010bgplvm` the inputs themselves are unknown, $\mathbf h_n\sim
-# \mathcal N(\mathbf 0,\mathbf I)$, and every observed column $\mathbf x^j$ is a GP of them. The thesis uses it in Chapter 5, to start the
-# latent coordinates of the outputs. GPflow has it, and one limit pins it down: when the posterior of $\mathbf H$ is a point,
-# the bound is the sparse regression bound of {cite:t}`titsias2009`, column by column, minus the KL of $q(\mathbf H)$.
+# \mathcal N(\mathbf 0,\mathbf I)$, and every observed column $\mathbf x^j$ is a GP of them. The thesis uses it in
+# Chapter 5, to start the latent coordinates of the outputs. GPflow has it, and one limit pins it down: when the
+# posterior of $\mathbf H$ is a point, the bound is the sparse regression bound of {cite:t}`titsias2009`, column by
+# column, minus the KL of $q(\mathbf H)$.
 
 # %%
 H = rng.normal(size=(20, 1))
@@ -382,7 +410,7 @@ pd.Series(
         "sum of sparse regression bounds − KL": sum(sparse_bounds) - kl_of_inputs,
     },
     name="nats",
-).to_frame().style.format("{:.4f}")
+).to_frame().map("{:.4f}".format)
 
 # %% [markdown]
 # ## 2.7.1 Several outputs with one kernel: the ICM
@@ -393,8 +421,9 @@ pd.Series(
 # $$\mathrm{cov}[f_d(\mathbf x),f_{d'}(\mathbf x')]=B_{dd'}\,k(\mathbf x,\mathbf x'),\qquad
 #   \mathbf K(\mathbf X,\mathbf X)=B\otimes k(\mathbf X,\mathbf X)\qquad\text{(eqs 2.49, 2.52)}$$
 #
-# where $B=WW^\top$ has the rank of $W$, and the Kronecker form needs all outputs at the same inputs. Prediction is that of
-# one large GP. `ExactLMC` does it for small data, with a noise variance for each output and any pattern of missing targets.
+# where $B=WW^\top$ has the rank of $W$, and the Kronecker form needs all outputs at the same inputs. Prediction is that
+# of one large GP. `ExactLMC` does it for small data, with a noise variance for each output and any pattern of missing
+# targets.
 
 # %%
 W = np.array([[1.0, 0.3], [0.8, -0.6], [-0.5, 0.9]])
@@ -427,9 +456,9 @@ mixed = three_outputs("lmc-three-outputs", W, [0.7, 2.0], 25, np.random.default_
 X, y, N = mixed.X, mixed.Y.T.reshape(-1), len(mixed.X)
 kernel = RBF(lengthscales=0.7)
 B = W @ W.T
-k_X = kernel(X).numpy()
-kronecker = np.kron(B, k_X)
-entrywise = np.block([[B[d, e] * k_X for e in range(3)] for d in range(3)])
+gram = kernel(X).numpy()
+kronecker = np.kron(B, gram)
+entrywise = np.block([[B[d, e] * gram for e in range(3)] for d in range(3)])
 
 icm = ExactLMC(mixed.data, [kernel], rank=2, A=W[None], noise=0.01)
 x_new = np.linspace(-0.5, 10.5, 7)[:, None]
@@ -449,8 +478,9 @@ pd.Series(
 # %% [markdown]
 # ### Correction: eq. 2.55
 #
-# The predictive mean is printed as $\mathbf K^\top(\mathbf x_*,\mathbf X)(\mathbf K(\mathbf X,\mathbf X)+\boldsymbol\Sigma)^{-1}\mathbf y$. For one new input,
-# $\mathbf K(\mathbf x_*,\mathbf X)$ is $D\times ND$ and the transpose does not fit:
+# The predictive mean is printed as $\mathbf K^\top(\mathbf x_*,\mathbf X)(\mathbf K(\mathbf X,\mathbf
+# X)+\boldsymbol\Sigma)^{-1}\mathbf y$. For one new input, $\mathbf K(\mathbf x_*,\mathbf X)$ is $D\times ND$ and the
+# transpose does not fit:
 
 # %%
 at_one_input = np.kron(B, kernel(x_new[:1], X).numpy())
@@ -466,16 +496,16 @@ pd.Series(
 # %% [markdown]
 # ## 2.7.2 Several kernels: the LMC
 #
-# The linear model of coregionalisation {cite}`alvarez2012kernels` mixes latent processes with $G$ different kernels, $R$ independent
-# copies of each:
+# The linear model of coregionalisation {cite}`alvarez2012kernels` mixes latent processes with $G$ different kernels,
+# $R$ independent copies of each:
 #
 # $$f_d(\mathbf x)=\sum_{g=1}^G\sum_{i=1}^{R} w^i_{d,g}\,u^i_g(\mathbf x),\qquad
 #   \mathrm{cov}[f_d(\mathbf x),f_{d'}(\mathbf x')]=\sum_g (B_g)_{dd'}\,k_g(\mathbf x,\mathbf x'),\qquad B_g=\sum_i\mathbf w_g^i\mathbf w_g^{i\top}
 #   \qquad\text{(eqs 2.57–2.61)}$$
 #
-# (In eq. 2.58 the inner sum runs to $R_{q'}$, not $R_q$.) In `mogp` it is a prior like any other; `coregionalisation()` returns
-# the $B_g$. Two special cases must come out: with one kernel the LMC *is* the ICM, and with $W=\mathbf I$ it is $D$ independent
-# GPs. We compare the sparse bounds at one and the same $q$, to the last digit.
+# (In eq. 2.58 the inner sum runs to $R_{q'}$, not $R_q$.) In `mogp` it is a prior like any other; `coregionalisation()`
+# returns the $B_g$. Two special cases must come out: with one kernel the LMC *is* the ICM, and with $W=\mathbf I$ it is
+# $D$ independent GPs. We compare the sparse bounds at one and the same $q$, to the last digit.
 
 # %%
 inputs = given_points(np.linspace(0, 10, 8))
@@ -503,16 +533,14 @@ special_cases = pd.DataFrame(
     },
     index=["LMC with one kernel, ICM", "LMC with W = I, independent GPs"],
 )
-special_cases.assign(difference=special_cases["one bound"] - special_cases["the other"]).style.format(
-    "{:.6f}", subset=["one bound", "the other"]
-).format("{:.1e}", subset=["difference"])
+special_cases.assign(difference=special_cases["one bound"] - special_cases["the other"]).map("{:.6g}".format)
 
 # %% [markdown]
 # ### A trap: copies need inducing variables of their own
 #
-# For $R>1$ it is tempting to keep one $u_g$ and to sum the weights over the copies, $\bar w_{d,g}=\sum_i w^i_{d,g}$. That gives a
-# coregionalisation matrix of rank one, with other correlations between the outputs. `LMC(rank=R)` keeps $R$ latent
-# processes that share a kernel, its inducing inputs and one factorisation.
+# For $R>1$ it is tempting to keep one $u_g$ and to sum the weights over the copies, $\bar w_{d,g}=\sum_i w^i_{d,g}$.
+# That gives a coregionalisation matrix of rank one, with other correlations between the outputs. `LMC(rank=R)` keeps
+# $R$ latent processes that share a kernel, its inducing inputs and one factorisation.
 
 # %%
 kept = LMC(RBF(), 3, rank=2, W=W).coregionalisation().numpy()[0]
@@ -525,26 +553,27 @@ pd.DataFrame(
         "corr(b, c)": [correlation(kept)[1, 2], correlation(summed)[1, 2]],
     },
     index=["two copies", "weights summed"],
-).style.format(precision=2)
+).round(2)
 
 # %% [markdown]
 # ### How close does the sparse LMC come?
 #
-# With one latent process the argument of the SVGP section carries over: at $Z=\mathbf X$ the best $q(\mathbf u)$ gives the exact
-# evidence. With several, the thesis (and everyone else) takes $q(\mathbf u)=\prod_l q(\mathbf u_l)$. But processes that feed the same
-# output are *not* independent once that output is observed: if $u_1$ was high, $u_2$ need not be. So something must be lost, and
-# for Gaussian noise we can say how much. In whitened coordinates, with $\mathbf A_l=\mathbf L_l^{-1}\mathbf K_{uf}$ for latent $l$, the exact
-# posterior of all inducing values has the precision $\mathbf P$ with blocks
+# With one latent process the argument of the SVGP section carries over: at $Z=\mathbf X$ the best $q(\mathbf u)$ gives
+# the exact evidence. With several, the thesis (and everyone else) takes $q(\mathbf u)=\prod_l q(\mathbf u_l)$. But
+# processes that feed the same output are *not* independent once that output is observed: if $u_1$ was high, $u_2$ need
+# not be. So something must be lost, and for Gaussian noise we can say how much. In whitened coordinates, with $\mathbf
+# A_l=\mathbf L_l^{-1}\mathbf K_{uf}$ for latent $l$, the exact posterior of all inducing values has the precision
+# $\mathbf P$ with blocks
 #
 # $$\mathbf P_{ll'}=\mathbb 1[l=l']\,\mathbf I+\sum_d\frac{w_{dl}w_{dl'}}{\sigma_d^2}\,\mathbf A_l\mathbf A_{l'}^\top .$$
 #
-# The best product of Gaussians has the exact means and the covariances $\mathbf P_{ll}^{-1}$, and its bound is lower than that of the best joint
-# Gaussian by
+# The best product of Gaussians has the exact means and the covariances $\mathbf P_{ll}^{-1}$, and its bound is lower
+# than that of the best joint Gaussian by
 #
 # $$\Delta=\tfrac12\Big(\sum_l\log|\mathbf P_{ll}|-\log|\mathbf P|\Big)\ \ge\ 0\qquad\text{(Fischer's inequality)}.$$
 #
-# At $Z=\mathbf X$ this is the whole gap. The next cell sets $q$ to that optimum for nested sets of inducing inputs, with one latent process
-# and with two, and asks `SparseMOGP` for the bound.
+# At $Z=\mathbf X$ this is the whole gap. The next cell sets $q$ to that optimum for nested sets of inducing inputs,
+# with one latent process and with two, and asks `SparseMOGP` for the bound.
 
 # %%
 NOISE = 0.01
@@ -566,15 +595,16 @@ def best_factorised_bound(kernels: list, W: np.ndarray, Z: np.ndarray, data: Dat
 
 
 CASES = {"one latent process": (W[:, :1], [0.7]), "two latent processes": (W, [0.7, 2.0])}
-sizes = [4, 7, 10, 13, 16, 19, 22, N]
 order = np.random.default_rng(seed).permutation(N)
 gaps, costs = {}, {}
 with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
     for name, (weights, lengthscales) in CASES.items():
         dataset = three_outputs("lmc-three-outputs", weights, lengthscales, N, np.random.default_rng(seed))
         kernels = [RBF(lengthscales=ell) for ell in lengthscales]
-        evidence = ExactLMC(dataset.data, kernels, A=weights.T[:, :, None], noise=NOISE).log_marginal_likelihood().numpy()
-        found = [best_factorised_bound(kernels, weights, dataset.X[order[:M]], dataset) for M in sizes]
+        evidence = (
+            ExactLMC(dataset.data, kernels, A=weights.T[:, :, None], noise=NOISE).log_marginal_likelihood().numpy()
+        )
+        found = [best_factorised_bound(kernels, weights, dataset.X[order[:M]], dataset) for M in settings.sizes]
         gaps[name] = evidence - np.array([bound for bound, _ in found])
         costs[name] = found[-1][1]
 
@@ -586,7 +616,7 @@ with chapter.figure(
     "scale. With one latent process it falls to rounding at 25 inducing inputs; with two it levels off at a constant.",
 ) as ax:
     for (name, gap), colour, marker in zip(gaps.items(), ("blue", "red"), "os", strict=True):
-        ax.semilogy(sizes, np.maximum(np.abs(gap), 1e-9), marker=marker, color=COLOURS[colour], label=name)
+        ax.semilogy(settings.sizes, np.maximum(np.abs(gap), 1e-9), marker=marker, color=COLOURS[colour], label=name)
     ax.axhline(costs["two latent processes"], color=COLOURS["grey"], ls="--", label="cost of factorising, Δ")
     ax.set(xlabel=f"inducing inputs $M$ (the data have {N})", ylabel="log evidence − bound (nats)")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.17), ncols=3, fontsize=10.5)
@@ -595,15 +625,16 @@ one, two = gaps["one latent process"], gaps["two latent processes"]
 rises = all((np.diff(gap) <= 1e-6).all() and gap.min() >= -1e-6 for gap in gaps.values())
 chapter.claim(
     "ma-2-f1",
-    holds=bool(rises and one[-1] <= 1e-5 and two[-1] > 1 and abs(two[-1] - costs["two latent processes"]) <= 1e-5),
+    holds=bool(rises and one[-1] <= 1e-5 and two[-1] > 1e-3 and abs(two[-1] - costs["two latent processes"]) <= 1e-5),
     measured=f"gap at Z = X: {abs(one[-1]):.0e} nats with one latent process, {two[-1]:.3f} with two, where Δ = {costs['two latent processes']:.3f}",
     data=mixed,
 )
 
 # %% [markdown]
-# Two lessons. More inducing inputs cannot close the gap of a factorised posterior, so a bound that has stopped rising with $M$ is not
-# yet the evidence. And since $\Delta$ depends on the mixing weights, training on the bound prefers weights whose latent
-# processes interfere little: part of what looks like learned structure is the approximation's taste.
+# Two lessons. More inducing inputs cannot close the gap of a factorised posterior, so a bound that has stopped rising
+# with $M$ is not yet the evidence. And since $\Delta$ depends on the mixing weights, training on the bound prefers
+# weights whose latent processes interfere little: part of what looks like learned structure is the approximation's
+# taste.
 #
 # ## When do several outputs help?
 #
@@ -616,9 +647,10 @@ chapter.claim(
 # | ICM | `ICM`, one kernel, rank 2 | 2 |
 # | LMC | `LMC`, two kernels | 2 |
 #
-# Inducing inputs are 20 points on a grid, the posterior is full and whitened, the likelihood is a Gaussian for each output; all
-# hyper-parameters, mixing weights and noise variances are learned. In the scenario *shared* the outputs come from two
-# latent processes, as the LMC assumes. In *unrelated* each output is a process of its own: the honest opposite.
+# Inducing inputs are 20 points on a grid, the posterior is full and whitened, the likelihood is a Gaussian for each
+# output; all hyper-parameters, mixing weights and noise variances are learned. In the scenario *shared* the outputs
+# come from two latent processes, as the LMC assumes. In *unrelated* each output is a process of its own: the honest
+# opposite.
 
 # %%
 SCENARIOS = {"shared": (W, [0.7, 2.0]), "unrelated": (np.eye(3), [0.7, 1.2, 2.0])}
@@ -691,7 +723,7 @@ with chapter.figure(
 
 # %%
 summary = scores.groupby(["scenario", "model"], sort=False)[["RMSE", "NLPD"]].agg(["mean", "std"])
-summary.style.format("{:.2f}", na_rep="–")
+summary.round(2)
 
 # %%
 shared = scores[scores.scenario == "shared"].pivot(index="repeat", columns="model", values="RMSE")
@@ -701,14 +733,18 @@ chapter.claim(
     "ma-2-f2",
     holds=bool(ratio <= 0.5),
     measured=f"median RMSE in the gap, LMC against independent GPs: {ratio:.2f} over {len(shared)} data sets"
-    + (f"; unrelated outputs: NLPD worse by {(unrelated['LMC'] - unrelated['independent']).mean():.2f} nats" if len(unrelated) else ""),
+    + (
+        f"; unrelated outputs: NLPD worse by {(unrelated['LMC'] - unrelated['independent']).mean():.2f} nats"
+        if len(unrelated)
+        else ""
+    ),
 )
 
 # %% [markdown]
-# What the numbers say, beyond the claim: with two shared processes and three outputs, two observed outputs determine the third,
-# so the LMC predicts *through* the gap. With unrelated outputs the same model has fewer latent processes than outputs and
-# must explain one output by the others: the price is paid in the NLPD. Choosing the number of latent processes is part of the
-# model; [which model for my data](../guide/choose-a-model) says how to decide.
+# What the numbers say, beyond the claim: with two shared processes and three outputs, two observed outputs determine
+# the third, so the LMC predicts *through* the gap. With unrelated outputs the same model has fewer latent processes
+# than outputs and must explain one output by the others: the price is paid in the NLPD. Choosing the number of latent
+# processes is part of the model; [which model for my data](../guide/choose-a-model) says how to decide.
 #
 # The learned coregionalisation can be read off the model. Rows and columns are the outputs:
 
@@ -723,28 +759,31 @@ pd.concat(
         for g, k in enumerate(model.prior.kernels.kernels)
     },
     axis=1,
-).style.format("{:.2f}")
+).map("{:.2f}".format)
 
 # %% [markdown]
 # ## What we found that the document does not say
 #
-# - The stochastic variational LMC does *not* reach the exact evidence at $Z=\mathbf X$ when several latent processes feed one output: the
-#   factorised $q(\mathbf u)$ costs $\Delta$ nats, which we computed in closed form (claim ma-2-f1).
+# - The stochastic variational LMC does *not* reach the exact evidence at $Z=\mathbf X$ when several latent processes
+#   feed one output: the factorised $q(\mathbf u)$ costs $\Delta$ nats, which we computed in closed form (claim
+#   ma-2-f1).
 # - The advantage of sharing is conditional, and its failure is measurable (claim ma-2-f2 and the table above it).
-# - Five of the chapter's equations need a correction; each was shown above, and the [errata](../guide/errata) list them.
+# - Five of the chapter's equations need a correction; each was shown above, and the [errata](../guide/errata) list
+#   them.
 
 # %% [markdown] tags=["exercise"]
 # ## Exercises
 #
 # ### Exercise 1
 #
-# Show that the posterior variance of exact GP regression at a training input is *always* below the noise variance, so that this
-# part of claim ma-2-c1 could not fail. Check it for random kernels and inputs.
+# Show that the posterior variance of exact GP regression at a training input is *always* below the noise variance, so
+# that this part of claim ma-2-c1 could not fail. Check it for random kernels and inputs.
 
 # %% [markdown] tags=["solution"]
-# With $\mathbf K=\mathbf U\boldsymbol\Lambda\mathbf U^\top$ the posterior covariance is $\mathbf K-\mathbf K(\mathbf K+\sigma^2\mathbf I)^{-1}\mathbf K=\mathbf U\,
-# \mathrm{diag}\big(\tfrac{\lambda_n\sigma^2}{\lambda_n+\sigma^2}\big)\mathbf U^\top$. Every eigenvalue is below $\sigma^2$, hence every diagonal
-# entry is.
+# With $\mathbf K=\mathbf U\boldsymbol\Lambda\mathbf U^\top$ the posterior covariance is $\mathbf K-\mathbf K(\mathbf
+# K+\sigma^2\mathbf I)^{-1}\mathbf K=\mathbf U\,
+# \mathrm{diag}\big(\tfrac{\lambda_n\sigma^2}{\lambda_n+\sigma^2}\big)\mathbf U^\top$. Every eigenvalue is below
+# $\sigma^2$, hence every diagonal entry is.
 
 # %% tags=["solution"]
 worst = 0.0
@@ -758,9 +797,9 @@ f"largest posterior variance at a training input: {worst:.4f} of the noise varia
 # %% [markdown] tags=["exercise"]
 # ### Exercise 2
 #
-# A coregionalisation matrix of rank one makes the latent functions of all outputs proportional to each other. What does the
-# ICM with rank one then predict for the correlation of outputs *a* and *b* at one input, before and after data? Compute both with
-# `predict_f(..., full_output_cov=True)`.
+# A coregionalisation matrix of rank one makes the latent functions of all outputs proportional to each other. What does
+# the ICM with rank one then predict for the correlation of outputs *a* and *b* at one input, before and after data?
+# Compute both with `predict_f(..., full_output_cov=True)`.
 
 # %% tags=["solution"]
 rank_one = SparseMOGP(ICM(RBF(), 2, W=[[1.0], [-0.5]]), given_points([0.0, 1.0]), [Gaussian(), Gaussian()])
@@ -771,8 +810,8 @@ after = rank_one.predict_f([[0.5]], full_output_cov=True).var.numpy()[0]
 pd.Series({"before": correlation(before)[0, 1], "after": correlation(after)[0, 1]}, name="corr(f_a, f_b)").to_frame()
 
 # %% [markdown] tags=["solution"]
-# It is −1 both times: with one latent process nothing can be learned about *a* that does not fix *b* as well. That is why
-# the gap experiment uses rank two.
+# It is −1 both times: with one latent process nothing can be learned about *a* that does not fix *b* as well. That is
+# why the gap experiment uses rank two.
 
 # %% [markdown] tags=["exercise"]
 # ### Exercise 3
@@ -793,7 +832,27 @@ pd.Series(
         "s.d. of an estimate": estimates.std(),
     },
     name="nats",
-).to_frame().style.format("{:.2f}")
+).to_frame().map("{:.2f}".format)
+
+# %% [markdown] tags=["exercise"]
+# ### Exercise 4
+#
+# The cost $\Delta$ of the factorised posterior depends on the angle between the columns of $W$. Guess for which angle
+# it is smallest, and compute it for two columns at angles of 10, 45 and 90 degrees with `best_factorised_bound`.
+
+# %% tags=["solution"]
+kernels = [RBF(lengthscales=0.7), RBF(lengthscales=2.0)]
+first, second = np.linalg.qr(W)[0].T
+cost_of_angle = {}
+for degrees in (10, 45, 90):
+    angle = np.deg2rad(degrees)
+    mixing = np.column_stack([first, np.cos(angle) * first + np.sin(angle) * second])
+    cost_of_angle[degrees] = best_factorised_bound(kernels, mixing, mixed.X[::3], mixed)[1]
+pd.Series(cost_of_angle, name="Δ (nats)").rename_axis("angle (degrees)").map("{:.3f}".format).to_frame()
+
+# %% [markdown] tags=["solution"]
+# Orthogonal columns do not interfere (with equal noise variances the off-diagonal blocks carry the factor $\mathbf
+# w_l^\top\mathbf w_{l'}$), so $\Delta=0$ at 90 degrees; nearly parallel columns cost most.
 
 # %%
 chapter.finish()

@@ -25,8 +25,8 @@
 #
 # **Data.** Seven noise-free points of a seeded GP draw, and three synthetic functions (both generated here).
 #
-# **Time.** About 15 seconds of computing on one core at `smoke` and 20 at `quick`; `long` and `paper` only sample more
-# paths (half a minute). No model is trained at scale in this chapter: the experiments of the thesis are in its chapter 4.
+# **Time.** Measured on one core, beyond ten seconds to start: 15 seconds at `smoke`, 20 at `quick`; `long` and `paper` only
+# sample more paths. No model is trained at scale here: the experiments of the thesis are in its chapter 4.
 
 # %% tags=["parameters"]
 profile = "quick"

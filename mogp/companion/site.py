@@ -207,13 +207,13 @@ def _fold_solution(cell: nbformat.NotebookNode) -> None:
         return
     if cell.cell_type == "code":
         cell.metadata["tags"] = [*tags, "hide-cell"]
-        cell.metadata["mystnb"] = {"code_prompt_show": "Solution", "code_prompt_hide": "Hide the solution"}
+        cell.metadata["mystnb"] = {"code_prompt_show": "Solution in code", "code_prompt_hide": "Solution in code"}
     elif not re.search(r"^#", cell.source, re.MULTILINE):
         cell.source = f"::::{{dropdown}} Solution\n{cell.source}\n::::"
 
 
 def _notebook_bytes(notebook: nbformat.NotebookNode) -> bytes:
-    return nbformat.writes(notebook).encode() + b"\n"
+    return str(nbformat.writes(notebook)).encode() + b"\n"
 
 
 def _sync(files: dict[str, bytes], folder: Path) -> Path:

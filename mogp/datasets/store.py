@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 from mogp.datasets.packaged import PACKAGED
@@ -44,9 +45,7 @@ def cache_folder() -> Path:
     named = os.environ.get("MOGP_DATA_CACHE")
     if named:
         return Path(named)
-    import pooch
-
-    return Path(pooch.os_cache("mogp"))
+    return Path(_pooch().os_cache("mogp"))
 
 
 def mirror_folder() -> Path | None:
@@ -139,15 +138,24 @@ def _unpack(file: DataFile) -> Path:
     return path
 
 
+def _pooch() -> ModuleType:
+    """pooch, imported without the remark on notebook widgets that its progress bar makes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pooch
+    module: ModuleType = pooch
+    return module
+
+
 def _download(file: DataFile) -> Path:
     """Download beside the final name, check the hash, rename."""
     if not file.url:
         raise DataUnavailableError("it has no address to download from")
     if os.environ.get("MOGP_OFFLINE", "0") not in {"", "0"}:
         raise DataUnavailableError("MOGP_OFFLINE forbids downloads")
-    import pooch
     import requests
 
+    pooch = _pooch()
     pooch.get_logger().setLevel("WARNING")
     shelf = pooch.Pooch(
         path=_writable_folder(),

@@ -74,13 +74,12 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = _rows([k.lengthscales for k in kernels])
-        return _proxy(kernels, rank=2).K_r2(
-            _square_distance(kind.slice(X)[0] / lengthscales, kind.slice(other)[0] / lengthscales)
-        )
+        A = _active(kind, X) / lengthscales
+        B = A if other is X else _active(kind, other) / lengthscales
+        return _proxy(kernels, rank=2).K_r2(_square_distance(A, B))
     if type(kind) is Linear:
-        return tf.linalg.matmul(
-            kind.slice(X)[0] * _rows([k.variance for k in kernels]), kind.slice(other)[0], transpose_b=True
-        )
+        weighted = _active(kind, X) * _rows([k.variance for k in kernels])
+        return tf.linalg.matmul(weighted, _active(kind, other), transpose_b=True)
     x, x2 = ([p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
     return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
 
@@ -93,9 +92,15 @@ def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
     if isinstance(kind, IsotropicStationary):
         return tf.broadcast_to(_stacked([k.variance for k in kernels])[:, None], [len(kernels), tf.shape(X)[-2]])
     if type(kind) is Linear:
-        return tf.reduce_sum(tf.square(kind.slice(X)[0]) * _rows([k.variance for k in kernels]), -1)
+        return tf.reduce_sum(tf.square(_active(kind, X)) * _rows([k.variance for k in kernels]), -1)
     x = [X] * len(kernels) if X.shape.rank == 2 else tf.unstack(X)
     return tf.stack([k(p, full_cov=False) for k, p in zip(kernels, x, strict=True)])
+
+
+def _active(kernel: Kernel, X: tf.Tensor) -> tf.Tensor:
+    """The columns that the kernel reads."""
+    dims = kernel.active_dims
+    return X if isinstance(dims, slice) and dims == slice(None) else kernel.slice(X)[0]
 
 
 def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -139,5 +144,5 @@ def _stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
 
 def _square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
     """`[G, N, N']` squared distances between the rows of `A [G, N, P]` and `B [G, N', P]`, never negative."""
-    norms = tf.reduce_sum(A * A, -1)[..., :, None] + tf.reduce_sum(B * B, -1)[..., None, :]
-    return tf.maximum(norms - 2 * tf.linalg.matmul(A, B, transpose_b=True), 0)
+    a, b = tf.reduce_sum(A * A, -1, keepdims=True), tf.expand_dims(tf.reduce_sum(B * B, -1), -2)
+    return tf.maximum(a + b - 2 * tf.linalg.matmul(A, B, transpose_b=True), 0)

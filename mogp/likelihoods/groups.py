@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import gpflow
+import numpy as np
 import tensorflow as tf
-from gpflow.functions import Function
 from gpflow.likelihoods import Likelihood, ScalarLikelihood
+from gpflow.quadrature import GaussianQuadrature
 
 from mogp.likelihoods.base import DistributionLikelihood
 
@@ -58,12 +60,26 @@ def _alike(likelihood: Likelihood) -> Any:
     """Equal for likelihoods that one call can serve; None for one that only goes with itself."""
     if isinstance(likelihood, DistributionLikelihood) and not likelihood.parameters:
         return type(likelihood), likelihood.quadrature.n_gh
-    if isinstance(likelihood, ScalarLikelihood) and not any(isinstance(m, Function) for m in likelihood.submodules):
-        names = _parameters(likelihood)
-        plain = {k: v for k, v in vars(likelihood).items() if isinstance(v, (int, float, str)) or callable(v)}
-        if len(names) == len(likelihood.parameters) and all(getattr(likelihood, n).shape.rank == 0 for n in names):
-            return type(likelihood), names, tuple(sorted(plain.items(), key=lambda item: item[0]))
-    return None
+    if not isinstance(likelihood, ScalarLikelihood):
+        return None
+    settings = [(name, _setting(value)) for name, value in sorted(vars(likelihood).items()) if name[0] != "_"]
+    return None if any(value is None for _, value in settings) else (type(likelihood), tuple(settings))
+
+
+def _setting(value: Any) -> Any:
+    """What of an attribute two likelihoods must have in common; None if there is no telling.
+
+    Scalar parameters may differ: `Group.likelihood` repeats them row by row.
+    """
+    if isinstance(value, gpflow.Parameter):
+        return "parameter" if value.shape.rank == 0 else None
+    if isinstance(value, GaussianQuadrature):
+        return type(value), value.n_gh
+    if isinstance(value, np.ndarray):
+        return value.shape, value.tobytes()
+    if isinstance(value, int | float | str | FunctionType):
+        return value
+    return "none" if value is None else None
 
 
 def _parameters(likelihood: Likelihood) -> tuple[str, ...]:

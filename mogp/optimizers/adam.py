@@ -54,7 +54,8 @@ class Adam(Optimizer):
             "beta1_power": self.beta_1**t, "beta2_power": self.beta_2**t, "lr": rate,
             "beta1": self.beta_1, "beta2": self.beta_2, "epsilon": self.epsilon,
         }  # fmt: skip
-        cast = {d: {k: tf.cast(x, d) for k, x in numbers.items()} for d in {v.dtype for v in self._trained}}
+        exact = {k: x if tf.is_tensor(x) else tf.constant(x, tf.float64) for k, x in numbers.items()}
+        cast = {d: {k: tf.cast(x, d) for k, x in exact.items()} for d in {v.dtype for v in self._trained}}
         for variable, m, v, gradient in zip(self._trained, self._m, self._v, gradients, strict=True):
             if gradient is not None:
                 tf.raw_ops.ResourceApplyAdam(

@@ -1,7 +1,9 @@
-"""The Python on the landing page and on the model map runs."""
+"""The Python of the guide runs, and the names in its table of notation exist."""
 
 from __future__ import annotations
 
+import csv
+import inspect
 import re
 from typing import Any
 
@@ -25,3 +27,40 @@ def test_the_examples_of_the_guide_run(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "finished after 5 steps" in capsys.readouterr().out
     exec(blocks("chapters/guide/models.md"), names)
     assert float(names["model"].elbo(names["data"])) < 0
+
+
+def test_the_names_in_the_notation_table_exist() -> None:
+    import numpy as np
+    from gpflow.kernels import SquaredExponential
+
+    from mogp import MultiOutputData, fit, posteriors
+    from mogp.inducing import kmeans_points
+    from mogp.likelihoods import Gaussian, HeteroscedasticGaussian, Softmax
+    from mogp.models import SparseMOGP
+    from mogp.priors import LMC
+
+    data = MultiOutputData.from_arrays(np.arange(4.0), np.arange(4.0))
+    kernel, likelihood = SquaredExponential(), HeteroscedasticGaussian()
+    prior = LMC(kernel, functions=2, bias=0.0)
+    model = SparseMOGP(prior, kmeans_points(data, 2), likelihood)
+    known = {
+        "data": [data],
+        "Output": [data.outputs[0]],
+        "prior": [prior],
+        "inducing": [model.inducing],
+        "posterior": [model.posterior],
+        "likelihood": [likelihood, Gaussian()],
+        "kernel": [kernel],
+        "model": [model],
+        "posteriors": [posteriors],
+    }
+    arguments = {*inspect.signature(fit).parameters, *inspect.signature(Softmax).parameters}
+    with (book_root() / "data" / "notation.csv").open(newline="", encoding="utf-8") as file:
+        names = [name.removesuffix("()") for row in csv.DictReader(file) for name in re.findall("`(.+?)`", row["code"])]
+    assert len(names) > 20
+    for name in names:
+        owner, _, attribute = name.partition(".")
+        if attribute:
+            assert any(hasattr(candidate, attribute) for candidate in known[owner]), name
+        else:
+            assert name in arguments, name
