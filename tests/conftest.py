@@ -102,6 +102,8 @@ def randomise() -> Callable[[Any, int], None]:
         else:
             posterior.q_mu.assign(rng.normal(size=posterior.q_mu.shape))
             root = 0.3 * rng.normal(size=posterior.q_sqrt.shape)
-            posterior.q_sqrt.assign(np.tril(root, -1) + np.eye(root.shape[-1]) * rng.uniform(0.3, 1.2, root.shape[:2] + (1,)))
+            posterior.q_sqrt.assign(
+                np.tril(root, -1) + np.eye(root.shape[-1]) * rng.uniform(0.3, 1.2, (*root.shape[:2], 1))
+            )
 
     return apply

@@ -89,7 +89,9 @@ def test_rows_of_a_batch_are_rows_of_the_data(uneven):
             rows = np.arange(len(batch.X)) if own.rows is None else own.rows.numpy()
             np.testing.assert_array_equal(batch.X.numpy()[rows], uneven.X[own.ids.numpy()])
             target = dict(zip(output.rows, output.Y[:, 0], strict=True))
-            for row, y, weight, observed in zip(own.ids.numpy(), own.Y.numpy()[:, 0], own.weight.numpy(), own.observed.numpy()[:, 0], strict=True):
+            for row, y, weight, observed in zip(
+                own.ids.numpy(), own.Y.numpy()[:, 0], own.weight.numpy(), own.observed.numpy()[:, 0], strict=True
+            ):
                 assert observed == (weight > 0) == (row in target)
                 assert not weight or y == target[row]
 

@@ -94,7 +94,12 @@ def test_one_row_of_one_output_is_enough():
         (np.zeros((2, 2, 2)), np.zeros(2), {}, r"X has shape \(2, 2, 2\); expected \[N, columns\]"),
         (0.0, 0.0, {}, r"X has shape \(\)"),
         (np.zeros(3), np.zeros(2), {}, "X has 3 rows and Y has 2"),
-        ([0, np.nan], [0, 1], {}, r"X has 1 values that are not finite, first at row 1, column 0 \(nan\).*drop or impute"),
+        (
+            [0, np.nan],
+            [0, 1],
+            {},
+            r"X has 1 values that are not finite, first at row 1, column 0 \(nan\).*drop or impute",
+        ),
         ([0, np.inf], [0, 1], {}, r"X has 1 values that are not finite.*\(inf\)"),
         ([0, 1], [0, -np.inf], {}, "Y has 1 infinite targets, first at row 1.*use NaN"),
         ([0, 1], [np.nan, np.nan], {}, "Y has no observed target"),
@@ -206,7 +211,9 @@ def test_long_table_keeps_the_order_of_first_appearance_and_merges_equal_inputs(
 
 
 def test_wide_table_equals_arrays():
-    frame = pd.DataFrame({"lon": [0.0, 1.0], "lat": [2, 3], "rain": [1.5, np.nan], "wet": pd.array([True, None], "boolean")})
+    frame = pd.DataFrame(
+        {"lon": [0.0, 1.0], "lat": [2, 3], "rain": [1.5, np.nan], "wet": pd.array([True, None], "boolean")}
+    )
     data = MultiOutputData.from_table(frame, ["lon", "lat"], ["rain", "wet"])
     same(data, MultiOutputData.from_arrays([[0, 2], [1, 3]], [[1.5, 1], [np.nan, np.nan]], names=["rain", "wet"]))
 
@@ -288,7 +295,7 @@ def test_shares_outside_zero_and_one_are_refused(shared, share):
 
 
 def test_a_split_that_leaves_a_side_empty_is_refused():
-    with pytest.raises(ValueError, match="'output 0' has 1 rows.*leaves one side empty"):
+    with pytest.raises(ValueError, match=r"'output 0' has 1 rows.*leaves one side empty"):
         MultiOutputData.from_arrays([0.0], [1.0]).split(0.5)
 
 

@@ -11,7 +11,9 @@ from mogp.kernels import KernelStack
 
 @pytest.fixture
 def stack() -> KernelStack:
-    return KernelStack([gpflow.kernels.Matern32(0.5, 0.7), gpflow.kernels.SquaredExponential(), gpflow.kernels.Linear()])
+    return KernelStack(
+        [gpflow.kernels.Matern32(0.5, 0.7), gpflow.kernels.SquaredExponential(), gpflow.kernels.Linear()]
+    )
 
 
 @pytest.mark.parametrize("sets", [None, 3])

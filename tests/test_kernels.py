@@ -31,12 +31,18 @@ STACKS = {
     "linear in some dimensions": lambda: [k.Linear(0.5, active_dims=[1]), k.Linear([0.1, 0.2], active_dims=[1, 2])],
     "sums": lambda: [k.SquaredExponential(v, v) + k.Linear(v) + k.White(0.1) for v in (0.5, 2.0)],
     "products": lambda: [k.Matern32(v, v, active_dims=[0]) * k.Linear(v, active_dims=[1, 2]) for v in (0.5, 2.0)],
-    "sums of products": lambda: [k.Linear(v) * k.Matern52(1.0, v) + k.Periodic(k.SquaredExponential()) for v in (1.0, 2.0)],
+    "sums of products": lambda: [
+        k.Linear(v) * k.Matern52(1.0, v) + k.Periodic(k.SquaredExponential()) for v in (1.0, 2.0)
+    ],
     "mixed": lambda: [
-        k.Matern32(), k.SquaredExponential(2.0), k.Periodic(k.Matern12()), k.Matern32(0.5, 0.2), k.SquaredExponential() + k.Linear()
+        k.Matern32(),
+        k.SquaredExponential(2.0),
+        k.Periodic(k.Matern12()),
+        k.Matern32(0.5, 0.2),
+        k.SquaredExponential() + k.Linear(),
     ],
     "one": lambda: k.Matern52(0.7, 0.4),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STACKS)
@@ -46,7 +52,9 @@ def test_a_stack_is_each_kernel_alone(name, rng):
     each, each2 = rng.normal(size=(len(stack), 5, 3)), rng.normal(size=(len(stack), 4, 3))
 
     for a, b in ((X, X2), (X, each2), (each, X2), (each, each2)):
-        one_by_one = [kernel(a if a.ndim == 2 else a[g], b if b.ndim == 2 else b[g]) for g, kernel in enumerate(stack.kernels)]
+        one_by_one = [
+            kernel(a if a.ndim == 2 else a[g], b if b.ndim == 2 else b[g]) for g, kernel in enumerate(stack.kernels)
+        ]
         np.testing.assert_allclose(stack.K(tf.constant(a), tf.constant(b)), one_by_one, rtol=1e-7, atol=1e-9)
     for a in (X, each):
         own = [kernel(a if a.ndim == 2 else a[g], full_cov=False) for g, kernel in enumerate(stack.kernels)]

@@ -81,7 +81,10 @@ def test_non_finite_entries_are_an_error_that_names_the_matrix(graph, bad):
 def test_a_matrix_beyond_repair_is_an_error_that_says_what_to_do(graph):
     K = tf.constant(np.diag([1.0, -1.0]))
     call = tf.function(lambda K: cholesky(K, name="Kuu")) if graph else (lambda K: cholesky(K, name="Kuu"))
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)Kuu has no Cholesky factor.*NaN or infinite:\D*0\b.*fewer inducing points"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"(?s)Kuu has no Cholesky factor.*NaN or infinite:\D*0\b.*fewer inducing points",
+    ):
         call(K)
 
 

@@ -86,7 +86,12 @@ def test_parameters_that_are_not_trainable_stay(uneven):
 
 
 def natural_model(data: MultiOutputData, whiten: bool = True) -> SparseMOGP:
-    return SparseMOGP(ICM(k.Matern32(), 3, W=[[1.0], [0.5], [-1.0]]), given_points(data.X[:5]), [Gaussian(0.3) for _ in range(3)], Full(whiten))
+    return SparseMOGP(
+        ICM(k.Matern32(), 3, W=[[1.0], [0.5], [-1.0]]),
+        given_points(data.X[:5]),
+        [Gaussian(0.3) for _ in range(3)],
+        Full(whiten),
+    )
 
 
 def test_a_natural_step_of_size_one_without_warm_up_reaches_the_optimum_of_a_conjugate_model(uneven):
@@ -110,7 +115,7 @@ def test_a_natural_step_of_size_one_without_warm_up_reaches_the_optimum_of_a_con
 
 def test_natural_adam_is_gpflows_natural_step_then_adam_on_the_rest(uneven):
     ours, theirs = natural_model(uneven), natural_model(uneven)
-    natural = NaturalAdam(gamma=0.3, learning_rate=0.05, warm_up=4)
+    natural = NaturalAdam(gamma=0.3, learning_rate=0.05, warm_up=2)
     natural.start(ours)
     reference = Adam(0.05)
     reference._select = lambda model: [
@@ -118,10 +123,12 @@ def test_natural_adam_is_gpflows_natural_step_then_adam_on_the_rest(uneven):
         if not any(v is p.unconstrained_variable for p in (model.posterior.q_mu, model.posterior.q_sqrt))
     ]  # fmt: skip
     reference.start(theirs)
-    for step in range(6):
+    for step in range(3):
         natural.step(ours, lambda: ours.training_loss(uneven))
-        gamma = 0.3 * 1e-3 ** (1 - min((step + 1) / 4, 1))
-        NaturalGradient(gamma).minimize(lambda: theirs.training_loss(uneven), [(theirs.posterior.q_mu, theirs.posterior.q_sqrt)])
+        gamma = 0.3 * 1e-3 ** (1 - min((step + 1) / 2, 1))
+        NaturalGradient(gamma).minimize(
+            lambda: theirs.training_loss(uneven), [(theirs.posterior.q_mu, theirs.posterior.q_sqrt)]
+        )
         reference.step(theirs, lambda: theirs.training_loss(uneven))
     for a, b in zip(ours.trainable_variables, theirs.trainable_variables, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
@@ -143,7 +150,8 @@ def test_natural_steps_raise_the_bound_of_a_model_that_is_not_conjugate(rng):
     model = SparseMOGP(Independent([k.Matern32()]), given_points(data.X[:6]), Poisson())
     natural = NaturalAdam(gamma=0.2, learning_rate=1e-3)
     natural.start(model)
-    bounds = [-float(natural.step(model, lambda: model.training_loss(data))) for _ in range(25)]
+    step = tf.function(lambda: natural.step(model, lambda: model.training_loss(data)), autograph=False)
+    bounds = [-float(step()) for _ in range(25)]
     assert (np.diff(bounds) > -1e-6).all()
 
 

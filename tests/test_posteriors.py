@@ -49,7 +49,9 @@ def moments(posterior: Posterior, Kuu: np.ndarray) -> list[tuple[np.ndarray, np.
         K = Kuu[latent % G]
         if isinstance(posterior, Parsimonious):
             sigma = np.asarray(posterior.sigma)[:, latent]
-            found.append((K @ np.asarray(posterior.mu)[:, latent], np.linalg.inv(np.linalg.inv(K) + np.diag(1 / sigma))))
+            found.append(
+                (K @ np.asarray(posterior.mu)[:, latent], np.linalg.inv(np.linalg.inv(K) + np.diag(1 / sigma)))
+            )
         else:
             root = np.linalg.cholesky(K) if posterior.whiten else np.eye(M)
             S = root @ np.asarray(posterior.q_sqrt)[latent]

@@ -56,12 +56,18 @@ def test_marginals_in_every_form_are_those_of_the_dense_formulas(prior, posterio
     names = rng.integers(0, J, size=(3, 2))
     found = conditional.marginals(tf.constant(names), tf.constant(rows))
     np.testing.assert_allclose(found.mean, [mean[r, fs] for r, fs in zip(rows, names, strict=True)], **close)
-    np.testing.assert_allclose(found.var, [[cov[r, f, r, f] for f in fs] for r, fs in zip(rows, names, strict=True)], **close)
+    np.testing.assert_allclose(
+        found.var, [[cov[r, f, r, f] for f in fs] for r, fs in zip(rows, names, strict=True)], **close
+    )
     found = conditional.marginals(tf.constant(names[:, :1]), tf.constant(rows), full_output_cov=True)
-    np.testing.assert_allclose(found.var[:, 0, 0], [cov[r, f, r, f] for r, f in zip(rows, names[:, 0], strict=True)], **close)
+    np.testing.assert_allclose(
+        found.var[:, 0, 0], [cov[r, f, r, f] for r, f in zip(rows, names[:, 0], strict=True)], **close
+    )
     distinct = np.array([[0, 3], [2, 1], [3, 0]])
     found = conditional.marginals(tf.constant(distinct), tf.constant(rows), full_output_cov=True)
-    np.testing.assert_allclose(found.var, [cov[r][np.ix_(fs, [r], fs)][:, 0] for r, fs in zip(rows, distinct, strict=True)], **close)
+    np.testing.assert_allclose(
+        found.var, [cov[r][np.ix_(fs, [r], fs)][:, 0] for r, fs in zip(rows, distinct, strict=True)], **close
+    )
 
     functions = case.condition(tf.constant(X), full_cov=True).marginals(range(J))
     np.testing.assert_allclose(functions.mean, mean, **close)

@@ -54,7 +54,13 @@ def small() -> SparseMOGP:
 
 @pytest.mark.parametrize(
     ("prior", "posterior"),
-    [("independent", "whitened"), ("shared kernel", "plain"), ("LMC", "parsimonious"), ("LMC", "whitened"), ("ICM", "plain")],
+    [
+        ("independent", "whitened"),
+        ("shared kernel", "plain"),
+        ("LMC", "parsimonious"),
+        ("LMC", "whitened"),
+        ("ICM", "plain"),
+    ],
 )
 def test_predictions_of_every_kind_survive_saving_and_loading(prior, posterior, tmp_path, randomise):
     model = everything(prior, posterior, randomise)
@@ -62,7 +68,9 @@ def test_predictions_of_every_kind_survive_saving_and_loading(prior, posterior, 
     loaded = mogp.load(mogp.save(model, tmp_path / "model.mogp"))
     assert type(loaded) is SparseMOGP
     assert loaded.names == model.names
-    for a, b in zip((*model.predict_f(X), *model.predict_y(X)), (*loaded.predict_f(X), *loaded.predict_y(X)), strict=True):
+    for a, b in zip(
+        (*model.predict_f(X), *model.predict_y(X)), (*loaded.predict_f(X), *loaded.predict_y(X)), strict=True
+    ):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(model.predict_y_samples(X, "label", 3), loaded.predict_y_samples(X, "label", 3))
     assert not loaded.inducing.Z.trainable
@@ -101,7 +109,7 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(small, tmp_path):
     path = mogp.save(small, tmp_path / "model.mogp")
     before = path.read_bytes()
     small.cannot_be_pickled = lambda: None
-    with pytest.raises(Exception, match="(?i)pickle"):
+    with pytest.raises(Exception, match=r"(?i)pickle"):
         mogp.save(small, path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.mogp"]

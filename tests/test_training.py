@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import gpflow
@@ -26,7 +27,7 @@ from mogp.priors import ICM, Independent
 from mogp.training import History, fit
 
 RUN = '''
-"""Three runs with checkpoints: classes with Adam and Monte Carlo, regression with natural gradients, one to interrupt."""
+"""Runs with checkpoints: classes with Adam and Monte Carlo, regression with natural gradients, one to interrupt."""
 
 import sys
 from pathlib import Path
@@ -87,7 +88,9 @@ def data(rng) -> MultiOutputData:
 
 
 def model_of(data: MultiOutputData, posterior=None) -> SparseMOGP:
-    return SparseMOGP(ICM(k.Matern32(), data.num_outputs), given_points(data.X[:4]), [Gaussian() for _ in data], posterior)
+    return SparseMOGP(
+        ICM(k.Matern32(), data.num_outputs), given_points(data.X[:4]), [Gaussian() for _ in data], posterior
+    )
 
 
 def values(model) -> list[np.ndarray]:
@@ -117,10 +120,9 @@ def test_runs_killed_at_random_moments_and_resumed_have_the_history_of_an_uninte
     rng = np.random.default_rng()
 
     def start():
-        return subprocess.Popen(
-            [sys.executable, str(script), str(work)], cwd=Path(mogp.__file__).parents[1],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
+        environment = {**os.environ, "PYTHONPATH": str(Path(mogp.__file__).parents[1])}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen([sys.executable, str(script), str(work)], env=environment, **pipes)
 
     for name in ("classes", "regression"):
         process = start()
@@ -179,8 +181,14 @@ def test_what_a_killed_writer_left_behind_is_cleared(data, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda d: {"model": SparseMOGP(ICM(k.Matern32(), 2), given_points(d.X[:5]), [Gaussian(), Gaussian()])}, "other shapes"),
-        (lambda d: {"model": SparseMOGP(ICM(k.Matern52(), 2), given_points(d.X[:4]), [Gaussian(), Gaussian()])}, "other parts"),
+        (
+            lambda d: {"model": SparseMOGP(ICM(k.Matern32(), 2), given_points(d.X[:5]), [Gaussian(), Gaussian()])},
+            "other shapes",
+        ),
+        (
+            lambda d: {"model": SparseMOGP(ICM(k.Matern52(), 2), given_points(d.X[:4]), [Gaussian(), Gaussian()])},
+            "other parts",
+        ),
         (lambda d: {"optimizer": NaturalAdam()}, "other shapes|NaturalAdam"),
         (lambda d: {"seed": 1}, "seed 0.*not.*seed 1"),
         (lambda d: {"batch_size": 5}, "batches of None.*not.*batches of 5"),
@@ -188,7 +196,14 @@ def test_what_a_killed_writer_left_behind_is_cleared(data, tmp_path):
     ids=["shapes", "kernel", "optimiser", "seed", "batch size"],
 )
 def test_a_checkpoint_of_another_run_is_refused(data, tmp_path, change, said):
-    options = {"steps": 2, "checkpoint": tmp_path / "run.npz", "progress": False, "optimizer": Adam(), "seed": 0, "batch_size": None}
+    options = {
+        "steps": 2,
+        "checkpoint": tmp_path / "run.npz",
+        "progress": False,
+        "optimizer": Adam(),
+        "seed": 0,
+        "batch_size": None,
+    }
     fit(model_of(data), data, **options)
     options = {"model": model_of(data), **options, **change(data)}
     with pytest.raises(ValueError, match=f"(?s)belongs to another run: .*({said}).*checkpoint file of its own"):
@@ -198,7 +213,7 @@ def test_a_checkpoint_of_another_run_is_refused(data, tmp_path, change, said):
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 cut off"])
 def test_what_is_not_a_checkpoint_is_refused(data, tmp_path, content):
     (tmp_path / "run.npz").write_bytes(content)
-    with pytest.raises(ValueError, match="is not a checkpoint written by mogp.fit"):
+    with pytest.raises(ValueError, match="is not a checkpoint written by"):
         fit(model_of(data), data, steps=2, checkpoint=tmp_path / "run.npz", progress=False)
 
 
@@ -242,7 +257,8 @@ def test_the_loop_takes_the_steps_of_the_optimiser_one_by_one(data):
     history = fit(compiled, data, steps=12, optimizer=Adam(0.05), batch_size=6, seed=4, progress=False)
     adam, source = Adam(0.05), data.batches(6, seed=4)
     adam.start(by_hand)
-    losses = [float(adam.step(by_hand, lambda batch=source(step): by_hand.training_loss(batch))) for step in range(12)]
+    batches = [source(step) for step in range(12)]
+    losses = [float(adam.step(by_hand, partial(by_hand.training_loss, batch))) for batch in batches]
     np.testing.assert_allclose(history.elbo, -np.array(losses), rtol=1e-9)
     for a, b in zip(values(compiled), values(by_hand), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-10)
@@ -319,7 +335,9 @@ def test_a_step_into_nonsense_is_undone(data, tmp_path, window):
     """The objective is finite before the step and not after it: the state before is the last good one."""
     model = model_of(data)
     with pytest.warns(UserWarning, match="smaller step size"):
-        history = fit(model, data, steps=50, optimizer=Adam(1e200), window=window, checkpoint=tmp_path / "run.npz", progress=False)
+        history = fit(
+            model, data, steps=50, optimizer=Adam(1e200), window=window, checkpoint=tmp_path / "run.npz", progress=False
+        )
     assert history.status == "failed"
     assert np.isfinite(model.elbo(data))
     assert np.isfinite(history.elbo).all()
@@ -405,8 +423,13 @@ def test_lbfgs_restarts_from_its_last_iterate(data, tmp_path):
 
 
 def test_lbfgs_interrupted_is_at_its_last_iterate(data, monkeypatch):
-    model, calls = model_of(data), []
-    monkeypatch.setattr(training._State, "save", lambda self, history, force=False: calls.append(1) if history.steps != 3 else os.kill(os.getpid(), signal.SIGINT))
+    model = model_of(data)
+
+    def save(self, history, force=False):
+        if history.steps == 3 and not force:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(training._State, "save", save)
     history = fit(model, data, steps=100, optimizer=LBFGS(), progress=False)
     assert history.status == "interrupted"
     assert history.steps in (3, 4)
@@ -465,5 +488,5 @@ def test_short_and_flat_histories_plot_too(elbo):
 
 def test_progress_shows_the_bound_and_leaves_no_trace(data, capsys):
     fit(model_of(data), data, steps=3)
-    fit(model_of(data), data, steps=3, optimizer=LBFGS())
+    fit(model_of(data), data, steps=1, optimizer=LBFGS())
     assert "Traceback" not in capsys.readouterr().err

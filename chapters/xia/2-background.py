@@ -13,15 +13,15 @@
 # ---
 
 # %% [markdown]
-# # Xia, chapter 2: from Gaussian processes to GPAR and GPLAR
+# # Xia 2: From Gaussian processes to GPAR and GPLAR
 #
 # This chapter builds the background of {cite}`xia2020thesis`: kernels and posteriors of one Gaussian process, the
 # chain of regressions called GPAR {cite}`requeima2019gpar`, its latent version GPLAR with the doubly stochastic bound
 # {cite}`salimbeni2017dsvi`, and a map of the models around them.
 #
 # **What it shows.** Figures 2.1–2.5 and Tables 2.1–2.2 of the thesis, redrawn; the bound of GPLAR written out in twenty
-# lines on GPflow's own sparse GP; every property the thesis states about both models, checked to rounding error; three
-# slips of the printed formulas, each with a cell that shows what goes wrong.
+# lines on GPflow's own sparse GP; every property the thesis states about both models, checked to rounding error; the slips of
+# its printed formulas, with a cell for the two that change results (the sign in Eq. 2.1, the variance in Eq. 2.5).
 #
 # **Data.** Seven noise-free points of a seeded GP draw, and three synthetic functions (both generated here).
 #
@@ -64,10 +64,10 @@ rng = np.random.default_rng(seed)
 # $r^2 = (x - x')^2/\ell^2$ the four kernels of the thesis are
 #
 # $$
-# k_{SE} = v\,e^{-r^2/2}, \qquad
-# k_{RQ} = v\Big(1 + \frac{r^2}{2\alpha}\Big)^{-\alpha}, \qquad
-# k_{Lin} = v\,x x', \qquad
-# k_{Per} = v \exp\!\Big(-\frac{\sin^2(\pi (x - x')/p)}{2\ell^2}\Big).
+# \begin{aligned}
+# k_{SE} &= v\,e^{-r^2/2}, & k_{RQ} &= v\Big(1 + \frac{r^2}{2\alpha}\Big)^{-\alpha}, \\
+# k_{Lin} &= v\,x x', & k_{Per} &= v \exp\!\Big(-\frac{\sin^2(\pi (x - x')/p)}{2\ell^2}\Big).
+# \end{aligned}
 # $$
 #
 # Draws need a square root of the covariance matrix. A linear kernel has a matrix of rank one, so a Cholesky factor would
@@ -137,8 +137,10 @@ chapter.claim(
 # With targets $y_n = f(x_n) + \epsilon_n$, $\epsilon_n \sim \mathcal N(0, \sigma_y^2)$, the posterior is again a GP:
 #
 # $$
-# \hat m(x) = \mathbf k_{f\mathbf f}(\mathbf K + \sigma_y^2 \mathbf I)^{-1}\mathbf y, \qquad
-# \hat k(x, x') = k(x, x') - \mathbf k_{f\mathbf f}(\mathbf K + \sigma_y^2\mathbf I)^{-1}\mathbf k_{\mathbf ff'} .
+# \begin{aligned}
+# \hat m(x) &= \mathbf k_{f\mathbf f}(\mathbf K + \sigma_y^2 \mathbf I)^{-1}\mathbf y, \\
+# \hat k(x, x') &= k(x, x') - \mathbf k_{f\mathbf f}(\mathbf K + \sigma_y^2\mathbf I)^{-1}\mathbf k_{\mathbf ff'} .
+# \end{aligned}
 # $$
 
 
@@ -161,7 +163,7 @@ posterior_draws = mean + (vectors * np.sqrt(np.clip(values, 0.0, None)) @ rng.st
 with chapter.figure(
     "xia-fig-2-2",
     ncols=2,
-    figsize=(9, 3.6),
+    figsize=(7.6, 3.5),
     sharey=True,
     data=points,
     alt="A GP prior with three draws, and the posterior after seven points, through which all draws pass.",
@@ -251,7 +253,7 @@ pd.DataFrame(
 # the function and the observation, and passes $h_{1:l-1}$ on instead of $y_{1:l-1}$.
 
 
-# %%
+# %% tags=["hide-input"]
 def chain_graph(ax, node, fan, places):
     """The edges of an autoregressive chain over node1 … node3, drawn with x and the functions f1 … f3."""
     edges = [("x", f"{node}{l}") for l in (1, 2, 3)]
@@ -348,7 +350,11 @@ chapter.table("xia-table-2-1", table)
 # $\cos^2(y_1 + \sin 3x)$, has a misplaced bracket; the source it is taken from and all of its plots have
 #
 # $$
-# h_1 = -\frac{\sin(10\pi(x + 1))}{2x + 1} - x^4, \qquad h_2 = \cos^2(h_1) + \sin 3x, \qquad h_3 = h_2 h_1^2 + 3x .
+# \begin{aligned}
+# h_1 &= -\frac{\sin(10\pi(x + 1))}{2x + 1} - x^4, \\
+# h_2 &= \cos^2(h_1) + \sin 3x, \\
+# h_3 &= h_2 h_1^2 + 3x .
+# \end{aligned}
 # $$
 #
 # They are observed with noise of standard deviation 0.05, and the data are **closed-downwards**: wherever an output is
@@ -634,7 +640,7 @@ right, wrong = path_values(8000, seed + 3), path_values(8000, seed + 3, sampled_
 z_right = (right.mean() - exact) / (right.std() / np.sqrt(len(right)))
 z_wrong = (wrong.mean() - exact) / (wrong.std() / np.sqrt(len(wrong)))
 
-# %%
+# %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(7.2, 4.2))
 bins = np.histogram_bin_edges(np.concatenate([right, wrong]), 60)
 ax.hist(right, bins, density=True, alpha=0.55, color=COLOURS["blue"], label="$\\mu + \\varepsilon\\, s$")
@@ -720,7 +726,7 @@ chapter.claim(
 # output; only $h_t^t$ is observed. In the multi-fidelity DGP (Cutajar et al., 2019) a level reads the one before it,
 # in GPLAR all of them. Dashed edges lead to values that no observation needs.
 
-# %%
+# %% tags=["hide-input"]
 levels = {f"{l}{t}": (1.7 * (t - 1), -1.5 * (l - 1)) for l in (1, 2, 3) for t in (1, 2, 3)}
 inputs = {f"X{t}": (1.7 * (t - 1), 1.3) for t in (1, 2, 3)}
 
@@ -799,7 +805,7 @@ chapter.table("xia-table-2-2", models)
 # thesis's; the semi-parametric latent factor model is usually credited to {cite}`teh2005slfm`. An arrow leads from a model to one
 # that generalises it, and says how where there is room.
 
-# %%
+# %% tags=["hide-input"]
 places = {
     "linear map between outputs": (5.5, 7.4),
     "nonlinear map": (12.4, 7.4),

@@ -18,7 +18,7 @@ from mogp.companion.errors import CompanionError
 
 
 def before_run(chapter: str, notebook: Any, parameters: Mapping[str, Any]) -> dict[str, str]:
-    """The parts known before a run: code cells, parameters, package source, versions, recorded results shown."""
+    """The parts known before a run: code, parameters, package source, versions, recorded and published numbers."""
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     shown = [asdict(record) for record in records.larger(chapter, parameters["profile"])]
     return {
@@ -27,6 +27,7 @@ def before_run(chapter: str, notebook: Any, parameters: Mapping[str, Any]) -> di
         "package": package_hash(),
         "versions": _hash(provenance.versions()),
         "records": _hash(shown),
+        "published": _published_hash(),
     }
 
 
@@ -57,6 +58,12 @@ def source_hash(root: Path) -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def _published_hash() -> str:
+    """The hash of the documents' printed tables, which chapters read."""
+    tables = sorted((ledger.ledger_folder() / "published").glob("*.csv"))
+    return _hash([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in tables])
 
 
 def _data_now(use: Mapping[str, Any]) -> list[Any]:

@@ -27,6 +27,7 @@ from typing import Any
 import jinja2
 import nbformat
 import yaml
+from filelock import FileLock
 
 from mogp.companion import site_pages
 from mogp.companion.results import result_folder
@@ -62,20 +63,22 @@ def build_site(build: Path, *, strict: bool = True) -> Path:
     With `strict` every warning (a missing reference, a bad heading, a broken link between pages) is an error. A failed
     build raises `SiteError` and leaves the site that was there.
     """
-    _recover(build / "site")
-    source = assemble(build)
-    html = _jupyter_book(source, build / "site-stage", "html", strict=strict)
-    return _swap_in(html, build / "site") / "index.html"
+    with _alone(build):
+        _recover(build / "site")
+        html = _jupyter_book(assemble(build), build / "site-stage", "html", strict=strict)
+        return _swap_in(html, build / "site") / "index.html"
 
 
 def build_pdf(build: Path) -> Path:
     """Print the whole book to `<build>/mogp-book.pdf`: one long page, typeset and paged by Chromium."""
     from playwright.sync_api import sync_playwright
 
-    html = _jupyter_book(assemble(build), build / "pdf-stage", "singlehtml", strict=False)
+    browser_path = chromium()
     pdf, part = build / "mogp-book.pdf", build / "mogp-book.pdf.part"
+    with _alone(build):
+        html = _jupyter_book(assemble(build), build / "pdf-stage", "singlehtml", strict=False)
     with _served(html) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(_CHROMIUM_FLAGS))
+        browser = playwright.chromium.launch(executable_path=browser_path, args=list(_CHROMIUM_FLAGS))
         page = browser.new_page()
         page.goto(f"{address}/intro.html")
         page.evaluate("() => window.MathJax ? MathJax.startup.promise.then(() => true) : true")
@@ -125,7 +128,7 @@ def assemble(build: Path) -> Path:
     for asset in sorted((root / "_static").rglob("*")):
         if asset.is_file():
             files[asset.relative_to(root).as_posix()] = asset.read_bytes()
-    if (figure := site_pages.hero_figure(build)) is not None:
+    if (figure := site_pages.hero_figure(shown)) is not None:
         files[f"_static/figures/{figure.name}"] = figure.read_bytes()
     for page in [root / "intro.md", *sorted((root / "chapters" / "guide").glob("*.md"))]:
         text = render.from_string(page.read_text(encoding="utf-8")).render(tables)
@@ -214,6 +217,14 @@ def _fold_solution(cell: nbformat.NotebookNode) -> None:
 
 def _notebook_bytes(notebook: nbformat.NotebookNode) -> bytes:
     return str(nbformat.writes(notebook)).encode() + b"\n"
+
+
+@contextmanager
+def _alone(build: Path) -> Iterator[None]:
+    """Keep two builds of the same book from writing into each other's folders: the second waits."""
+    build.mkdir(parents=True, exist_ok=True)
+    with FileLock(build / ".site.lock"):
+        yield
 
 
 def _sync(files: dict[str, bytes], folder: Path) -> Path:

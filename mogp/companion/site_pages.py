@@ -100,7 +100,7 @@ def context(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, Any]:
         "errata": _errata(doubted, found.claims, boxes),
         "chapter_map": _chapter_map(chapters),
         "chapter": functools.partial(_chapter_link, pages),
-        "hero": _hero(build, figures),
+        "hero": _hero(chapters, figures),
         "notation": _notation(),
         "models": _models(pages),
         "datasets": _datasets(),
@@ -131,9 +131,10 @@ def chapter_facts(chapter: SiteChapter, notice: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds for a reader: "0.4 s", "43 s", "2 min 5 s"."""
-    if seconds < 60:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{seconds:.2g} s" if seconds < 9.5 else f"{rest} s"
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -147,18 +148,19 @@ def _tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in counts.items() if number)
 
 
-def hero_figure(build: Path) -> Path | None:
-    """The figure of the landing page: the first of those we like best that the build has."""
-    return next((path for name in _HEROES for path in (build / "chapters").glob(f"*/artefacts/{name}.svg")), None)
+def hero_figure(chapters: Sequence[SiteChapter]) -> Path | None:
+    """The figure of the landing page: the first of those we like best that a chapter has made."""
+    wanted = (chapter.run / "artefacts" / f"{name}.svg" for name in _HEROES for chapter in chapters)
+    return next((path for path in wanted if path.is_file()), None)
 
 
-def _hero(build: Path, places: Mapping[str, str]) -> str:
-    figure = hero_figure(build)
+def _hero(chapters: Sequence[SiteChapter], places: Mapping[str, str]) -> str:
+    figure = hero_figure(chapters)
     if figure is None:
         return ""
     artefact, place = ledger.artefact(figure.stem), places[figure.stem].removeprefix("../")
     return _raw(
-        f"<figure class='mogp-artefact mogp-hero'><a href='chapters/{escape(place)}'>"
+        f"<figure class='mogp-artefact'><a href='chapters/{escape(place)}'>"
         f"<img src='_static/figures/{figure.name}' alt='{escape(artefact.title)}'></a>"
         f"<figcaption class='mogp-provenance'>{escape(artefact.label)}: {escape(artefact.title)}</figcaption></figure>"
     )

@@ -31,7 +31,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions $f_1 \dots f_J$ (the prior); the
     likelihood of output $d$ reads the $J_d$ functions it owns. The bound is
 
-    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))} \log p(y_{dn} \mid f)
+    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))}\log p(y_{dn} \mid f)
       - \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)].$$
 
     Args:
@@ -153,6 +153,11 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
             raise ValueError(
                 f"the data have {data.num_outputs} outputs ({', '.join(data.names)}), "
                 f"the model has {len(self.names)} ({', '.join(self.names)})."
+            )
+        if data.names != self.names and sorted(data.names) == sorted(self.names):
+            raise ValueError(
+                f"the data have the outputs in the order {', '.join(data.names)}, the model in the order "
+                f"{', '.join(self.names)}; build the data in the order of the model."
             )
         expected = int(self.inducing.Z.shape[-1])
         if data.input_dim != expected:

@@ -13,9 +13,16 @@ KERNELS = {
     "one": lambda: [k.Matern32(1.0, 0.7)],
     "two, ARD": lambda: [k.SquaredExponential(0.8, [0.5, 1.5]), k.Matern12()],
     "sums and products": lambda: [k.Matern32() + k.Linear(), k.Matern52() * k.Linear(0.5) + k.Constant(0.2)],
-    "some dimensions": lambda: [k.Matern32(active_dims=[1]), k.Matern12(active_dims=slice(0, 1)), k.Linear(active_dims=slice(1, None))],
-    "periodic": lambda: [k.Periodic(k.SquaredExponential()), k.Matern32(active_dims=[0]) + k.Periodic(k.Matern12(active_dims=[1]))],
-}  # fmt: skip
+    "some dimensions": lambda: [
+        k.Matern32(active_dims=[1]),
+        k.Matern12(active_dims=slice(0, 1)),
+        k.Linear(active_dims=slice(1, None)),
+    ],
+    "periodic": lambda: [
+        k.Periodic(k.SquaredExponential()),
+        k.Matern32(active_dims=[0]) + k.Periodic(k.Matern12(active_dims=[1])),
+    ],
+}
 
 
 def covariance(kernels, A, X, d, X2, d2) -> np.ndarray:
@@ -35,7 +42,9 @@ def test_likelihood_and_prediction_are_those_of_the_dense_formulas(name, rank, u
     X = np.concatenate([uneven.inputs(i) for i in range(3)])
     y = np.concatenate([o.Y[:, 0] for o in uneven])
     K = covariance(kernels, A, X, d, X, d) + np.diag(np.array([0.1, 0.2, 0.3])[d])
-    np.testing.assert_allclose(model.log_marginal_likelihood(), stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y), rtol=1e-6)
+    np.testing.assert_allclose(
+        model.log_marginal_likelihood(), stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y), rtol=1e-6
+    )
 
     new = rng.normal(size=(4, 2))
     for output in range(3):

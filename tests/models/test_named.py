@@ -19,7 +19,9 @@ def single(rng) -> MultiOutputData:
 def several(rng) -> MultiOutputData:
     X = rng.uniform(size=(15, 2))
     return MultiOutputData.from_arrays(
-        X, np.column_stack([rng.normal(size=15), rng.poisson(2, 15), rng.integers(0, 2, 15)]), names=["real", "count", "binary"]
+        X,
+        np.column_stack([rng.normal(size=15), rng.poisson(2, 15), rng.integers(0, 2, 15)]),
+        names=["real", "count", "binary"],
     )
 
 
@@ -30,7 +32,10 @@ def copy_posterior(target, source) -> None:
 
 def test_chained_gp_is_the_correlated_one_with_identity_mixing(single, randomise):
     """Giraldo 11.16."""
-    plain, correlated = cgp(single, lik.HeteroscedasticGaussian(), inducing=6), ccgp(single, lik.HeteroscedasticGaussian(), latents=2, inducing=6)
+    plain, correlated = (
+        cgp(single, lik.HeteroscedasticGaussian(), inducing=6),
+        ccgp(single, lik.HeteroscedasticGaussian(), latents=2, inducing=6),
+    )
     assert isinstance(plain.prior, Independent)
     assert isinstance(correlated.prior, LMC)
     correlated.prior.W.assign(np.eye(2))
@@ -58,7 +63,11 @@ def test_heterogeneous_model_has_the_choices_it_says(several):
     assert model.inducing.Z.shape == (4, 5, 2)
     assert isinstance(model.posterior, Full)
     assert model.posterior.whiten
-    assert [type(one).__name__ for one in model.likelihood.likelihoods] == ["HeteroscedasticGaussian", "Poisson", "Bernoulli"]
+    assert [type(one).__name__ for one in model.likelihood.likelihoods] == [
+        "HeteroscedasticGaussian",
+        "Poisson",
+        "Bernoulli",
+    ]
     assert not any(kernel.variance.trainable for kernel in model.prior.kernels.kernels)
     assert np.isfinite(model.elbo(several))
 
@@ -88,7 +97,11 @@ def test_constant_inputs_still_give_a_model():
         (lambda d: cgp(d, lik.HeteroscedasticGaussian()), ValueError, "one output, the data have 3"),
         (lambda d: hetmogp_lmc(d, [lik.Gaussian()]), ValueError, "for 3 outputs"),
         (lambda d: hetmogp_lmc(d, {"real": lik.Gaussian(), "count": lik.Poisson()}), ValueError, "for 3 outputs"),
-        (lambda d: hetmogp_lmc(d, {"real": lik.Gaussian(), "count": lik.Poisson(), "typo": lik.Bernoulli()}), KeyError, "no output 'typo'"),
+        (
+            lambda d: hetmogp_lmc(d, {"real": lik.Gaussian(), "count": lik.Poisson(), "typo": lik.Bernoulli()}),
+            KeyError,
+            "no output 'typo'",
+        ),
         (lambda d: hetmogp_lmc(d, [lik.Poisson(), lik.Poisson(), lik.Bernoulli()]), ValueError, "'real'"),
         (lambda d: hetmogp_lmc(d, [lik.Gaussian()] * 3, latents=0), ValueError, "latents=0"),
         (lambda d: hetmogp_lmc(d, [lik.Gaussian()] * 3, inducing=0), ValueError, "0 inducing points"),

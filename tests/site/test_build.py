@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -111,3 +113,15 @@ def test_missing_mathjax_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(offline, "_DISTRIBUTION", "no-such-distribution")
     with pytest.raises(ExtensionError, match="pip install"):
         offline.mathjax_folder()
+
+
+def test_two_builds_at_once_both_end_with_a_whole_site(small_book: Path) -> None:
+    script = (
+        "import pathlib, sys; from mogp.companion.site import build_site; print(build_site(pathlib.Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", script, str(small_book / "_build")]
+    builds = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [build.communicate(timeout=120)[0].strip() for build in builds]
+    assert [build.returncode for build in builds] == [0, 0]
+    assert outputs == [str(small_book / "_build" / "site" / "index.html")] * 2
+    assert (small_book / "_build" / "site" / "chapters" / "guide" / "read.html").is_file()
