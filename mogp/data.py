@@ -137,9 +137,10 @@ class MultiOutputData:
 
     @classmethod
     def from_table(
-        cls, frame: pd.DataFrame, inputs: Sequence[str], targets: Sequence[str], replica: str | None = None
+        cls, frame: pd.DataFrame, inputs: str | Sequence[str], targets: str | Sequence[str], replica: str | None = None
     ) -> MultiOutputData:
         """A wide table: one row a point, `inputs` columns and one column a target; empty cells are missing."""
+        inputs, targets = _list_of(inputs), _list_of(targets)
         _columns(frame, [*inputs, *targets, *([replica] if replica else [])])
         return cls.from_arrays(
             _numbers(frame, inputs),
@@ -152,7 +153,7 @@ class MultiOutputData:
     def from_long(
         cls,
         frame: pd.DataFrame,
-        inputs: Sequence[str],
+        inputs: str | Sequence[str],
         output: str = "output",
         target: str = "target",
         replica: str | None = None,
@@ -161,6 +162,7 @@ class MultiOutputData:
 
         Rows with equal inputs share a row of the input matrix. Outputs come in order of first appearance.
         """
+        inputs = _list_of(inputs)
         _columns(frame, [*inputs, output, target, *([replica] if replica else [])])
         if len(frame) == 0:
             raise ValueError("the table has no rows.")
@@ -329,7 +331,7 @@ def _matrix(values: npt.ArrayLike, name: str, what: str, *, finite: bool) -> Arr
             raise TypeError("complex values")
         if isinstance(values, np.ma.MaskedArray):
             values = np.ma.filled(values.astype(np.float64), np.nan)  # type: ignore[no-untyped-call]
-        matrix = np.asarray(values, dtype=np.float64)
+        matrix = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} holds values that are not numbers ({error}); encode categories as numbers first "
@@ -405,6 +407,10 @@ def _names(names: Sequence[str] | None, count: int) -> list[str]:
     if len(names) != count:
         raise ValueError(f"{len(names)} names for {count} outputs; give one name an output.")
     return [str(name) for name in names]
+
+
+def _list_of(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _columns(frame: pd.DataFrame, wanted: Sequence[str]) -> None:

@@ -64,7 +64,7 @@ class Softmax(gpflow.likelihoods.Softmax):
         def log_sum(noise: tf.Tensor) -> tf.Tensor:
             return tf.reduce_logsumexp(tf.nn.log_softmax(_reparametrise(Fmu, Fvar, noise)), axis=0)
 
-        blocks = tf.map_fn(log_sum, draws, parallel_iterations=1)
+        blocks = tf.stack([log_sum(noise) for noise in tf.unstack(draws)])
         return tf.reduce_logsumexp(blocks, axis=0) - log(self.prediction_samples)
 
 

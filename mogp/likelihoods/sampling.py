@@ -54,7 +54,7 @@ def _(likelihood: stock.Gaussian, F: TensorType, X: TensorType | None = None) ->
 @conditional.register(stock.StudentT)
 def _(likelihood: stock.StudentT, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
     scale = tf.broadcast_to(likelihood._scale(_inputs(likelihood, F, X)), tf.shape(F))
-    return tfd.StudentT(tf.cast(likelihood.df, F.dtype), F, scale)[..., 0]
+    return tfd.StudentT(tf.constant(likelihood.df, F.dtype), F, scale)[..., 0]
 
 
 @conditional.register(stock.Exponential)

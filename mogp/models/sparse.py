@@ -18,7 +18,6 @@ from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import PerOutput, sample_y
 from mogp.likelihoods.groups import Group, groups
-from mogp.linalg import cholesky
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior
 
@@ -218,21 +217,20 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def predict_f_samples(
         self, Xnew: npt.ArrayLike, samples: int = 1, output: int | str | None = None, seed: int = 0
     ) -> tf.Tensor:
-        """Draws of the latent functions as functions of `Xnew`, `[samples, N, J]`, correlated over points."""
-        f = self.predict_f(Xnew, output, full_cov=True)
-        noise = tf.random.stateless_normal(
-            tf.concat([[samples], tf.shape(f.var)[:-1], [1]], 0), [seed, 0], dtype=f.var.dtype
-        )
-        draws = tf.linalg.matmul(cholesky(f.var, name="the covariance of a function at Xnew"), noise)[..., 0]
-        return f.mean + tf.linalg.matrix_transpose(draws)
+        """Joint draws of the latent functions at `Xnew`, `[samples, N, J]`: correlated over points and functions."""
+        functions = range(self.prior.num_functions) if output is None else self.likelihood.functions(self.index(output))
+        return self.condition(self._inputs(Xnew), full_cov=True).draws(functions, samples, seed)
 
     def predict_y_samples(self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0) -> tf.Tensor:
-        """Draws of the targets of one output, `[samples, N, T_d]`, independent over points."""
+        """Draws of the targets of one output, `[samples, N, T_d]`, independent over points.
+
+        As the bound, `predict_y` and `predict_log_density`, they take the functions of an output to be independent at a
+        point (the product of their marginals).
+        """
         d = self.index(output)
         X = self._inputs(Xnew)
-        f = self.condition(X).marginals(self.likelihood.functions(d), full_output_cov=True)
-        noise = tf.random.stateless_normal([samples, *f.mean.shape, 1], [seed, 1], dtype=f.var.dtype)
-        F = f.mean + tf.linalg.matmul(cholesky(f.var, name="the covariance of the functions"), noise)[..., 0]
+        f = self.condition(X).marginals(self.likelihood.functions(d))
+        F = f.mean + tf.sqrt(f.var) * tf.random.stateless_normal([samples, *f.mean.shape], [seed, 1], dtype=f.var.dtype)
         X = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
         return sample_y(self.likelihood.likelihoods[d], F, [seed, 2], X)
 

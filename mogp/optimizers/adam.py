@@ -98,6 +98,8 @@ class NaturalAdam(Adam):
                 f"this model has {type(posterior).__name__}. Use Adam()."
             )
         assert posterior is not None
+        if not (posterior.q_mu.trainable and posterior.q_sqrt.trainable):
+            raise ValueError("q_mu or q_sqrt is set not trainable: use Adam(), which leaves them alone.")
         self._pair = (posterior.q_mu, posterior.q_sqrt)
         self._count = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._gamma = tf.Variable(0, dtype=posterior.q_mu.dtype, trainable=False)

@@ -46,6 +46,10 @@ class Conditional(ABC):
             full_output_cov: also the covariance between the functions at each row.
         """
 
+    @abstractmethod
+    def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
+        """Joint draws of the functions over all inputs, `[samples, N, J]`; needs `full_cov` when conditioning."""
+
 
 class Prior(gpflow.Module, ABC):
     """Latent GPs with `G` distinct kernels, `R` independent copies of each, and `J` functions made of them.

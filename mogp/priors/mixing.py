@@ -13,6 +13,7 @@ from gpflow.kernels import Kernel
 
 from mogp.inducing import InducingPoints
 from mogp.kernels import KernelStack
+from mogp.linalg import cholesky
 from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
 
 
@@ -72,6 +73,14 @@ class _Mixed(Conditional):
         if isinstance(functions, range):
             return self._shared(functions, mean, var, full_output_cov)
         return self._by_row(functions, mean, var, full_output_cov)
+
+    def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
+        L = cholesky(self._var, name="the covariance of the latent GPs")
+        noise = tf.random.stateless_normal([samples, *self._mean.shape, 1], [seed, 0], dtype=L.dtype)
+        latents = self._mean + tf.linalg.matmul(L, noise)[..., 0]
+        own = slice(functions.start, functions.stop)
+        mixed = latents[:, own] if self._W is None else tf.einsum("jl,sln->sjn", self._W[own], latents)
+        return tf.linalg.matrix_transpose(mixed) + (0 if self._bias is None else self._bias[own])
 
     def _shared(self, functions: range, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool) -> Marginals:
         own = slice(functions.start, functions.stop)
