@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import gpflow
 import tensorflow as tf
 from gpflow.kernels import Combination, IsotropicStationary, Kernel, Linear, Product, Sum
+
+_VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("values", default=None)
+
+
+@contextmanager
+def parameters_read_once() -> Iterator[None]:
+    """Inside, the parameters of stacked kernels are read and transformed at their first use only."""
+    token = _VALUES.set({})
+    try:
+        yield
+    finally:
+        _VALUES.reset(token)
 
 
 class KernelStack(gpflow.Module):
@@ -134,15 +148,28 @@ def _proxy(kernels: Sequence[Kernel], rank: int) -> Any:
 
 def _stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     """Values of equal shapes, stacked: with one transformation for all where they have the same."""
+    memo = _VALUES.get()
+    key = tuple(id(p) for p in parameters)
+    if memo is not None and key in memo:
+        return memo[key]
     first = parameters[0]
     if all(p is first for p in parameters):
-        return tf.stack([tf.convert_to_tensor(first)] * len(parameters))
-    if all(p.transform == first.transform for p in parameters):
-        return first.transform.forward(tf.stack([p.unconstrained_variable for p in parameters]))
-    return tf.stack([tf.convert_to_tensor(p) for p in parameters])
+        values = tf.stack([tf.convert_to_tensor(first)] * len(parameters))
+    elif all(p.transform == first.transform for p in parameters):
+        values = first.transform.forward(tf.stack([p.unconstrained_variable for p in parameters]))
+    else:
+        values = tf.stack([tf.convert_to_tensor(p) for p in parameters])
+    if memo is not None:
+        memo[key] = values
+    return values
 
 
 def _square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
-    """`[G, N, N']` squared distances between the rows of `A [G, N, P]` and `B [G, N', P]`, never negative."""
-    a, b = tf.reduce_sum(A * A, -1, keepdims=True), tf.expand_dims(tf.reduce_sum(B * B, -1), -2)
-    return tf.maximum(a + b - 2 * tf.linalg.matmul(A, B, transpose_b=True), 0)
+    """`[G, N, N']` squared distances between the rows of `A [G, N, P]` and `B [G, N', P]`, in one product:
+
+    `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`. Rounding may leave them a little below zero, which GPflow's kernels allow for.
+    """
+    a, b = tf.reduce_sum(A * A, -1, keepdims=True), tf.reduce_sum(B * B, -1, keepdims=True)
+    left = tf.concat([A, a, tf.ones_like(a)], -1)
+    right = tf.concat([-2 * B, tf.ones_like(b), b], -1)
+    return tf.linalg.matmul(left, right, transpose_b=True)

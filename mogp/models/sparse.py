@@ -16,6 +16,7 @@ from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from mogp.batches import Batch, OutputBatch
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
+from mogp.kernels import parameters_read_once
 from mogp.likelihoods import PerOutput, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.posteriors import Factors, Full, Posterior
@@ -88,9 +89,10 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     def elbo(self, data: Batch | MultiOutputData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
-        factors = self.factors()
-        terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(self._batch(data), factors)]
-        return tf.add_n(terms) - self.kl(factors)
+        with parameters_read_once():
+            factors = self.factors()
+            terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(self._batch(data), factors)]
+            return tf.add_n(terms) - self.kl(factors)
 
     def data_terms(self, data: Batch | MultiOutputData) -> tf.Tensor:
         """The expected log-likelihood of each output, scaled to all its rows, `[D]`."""

@@ -10,10 +10,19 @@ import tensorflow as tf
 
 
 class Factors(NamedTuple):
-    """What is factorised once a step: `Kuu [G, M, M]` and the Cholesky factor(s) the posterior works with."""
+    """What is computed once a step and shared by `project` and `kl`.
+
+    Attributes:
+        Kuu: `[G, M, M]`.
+        cholesky: the factor(s) the posterior works with.
+        location: `[R, G, M]`, the parameters of the mean.
+        scale: the parameters of the covariance, `[R, G, M, M]` or `[R, G, M]`.
+    """
 
     Kuu: tf.Tensor
     cholesky: tf.Tensor
+    location: tf.Tensor
+    scale: tf.Tensor
 
 
 class Posterior(gpflow.Module, ABC):
@@ -35,7 +44,7 @@ class Posterior(gpflow.Module, ABC):
 
     @abstractmethod
     def factorise(self, Kuu: tf.Tensor) -> Factors:
-        """The factors that `project` and `kl` share."""
+        """Factorise `Kuu [G, M, M]`, and lay out the variational parameters by copy and kernel."""
 
     @abstractmethod
     def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

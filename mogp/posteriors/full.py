@@ -37,7 +37,9 @@ class Full(Posterior):
 
     def factorise(self, Kuu: tf.Tensor) -> Factors:
         """One Cholesky factor for each distinct kernel and set of inducing inputs."""
-        return Factors(Kuu, cholesky(Kuu, name="Kuu"))
+        sqrt = tf.convert_to_tensor(self.q_sqrt)
+        scale = tf.reshape(sqrt, [self.copies, -1, *sqrt.shape[1:]])
+        return Factors(Kuu, cholesky(Kuu, name="Kuu"), self._by_copy(self.q_mu), scale)
 
     def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Moments of the latent GPs: see `Posterior.project`."""
@@ -45,8 +47,8 @@ class Full(Posterior):
         residual = Kff - squares(A, Kff)
         if not self.whiten:
             A = tf.linalg.triangular_solve(factors.cholesky, A, adjoint=True)
-        mean = tf.einsum("rgm,gmn->rgn", self._by_copy(self.q_mu), A)
-        spread = tf.linalg.matmul(self._sqrt(), A, transpose_a=True)
+        mean = tf.linalg.matvec(A, factors.location, transpose_a=True)
+        spread = tf.linalg.matmul(factors.scale, A, transpose_a=True)
         return by_latent(mean), by_latent(residual + squares(spread, Kff))
 
     def kl(self, factors: Factors) -> tf.Tensor:
@@ -54,7 +56,7 @@ class Full(Posterior):
 
         $\alpha = L_u^{-1} m$ and $T = L_u^{-1} L_S$; whitened, $L_u$ is the identity here.
         """
-        alpha, T = self._by_copy(self.q_mu)[..., None], self._sqrt()
+        alpha, T = factors.location[..., None], factors.scale
         constant = -float(T.shape[-1]) - tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(T))), -1)
         if not self.whiten:
             L = factors.cholesky
@@ -65,12 +67,7 @@ class Full(Posterior):
 
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and covariance of the inducing values: see `Posterior.moments`."""
-        m, S = self._by_copy(self.q_mu)[..., None], self._sqrt()
+        m, S = factors.location[..., None], factors.scale
         if self.whiten:
             m, S = tf.linalg.matmul(factors.cholesky, m), tf.linalg.matmul(factors.cholesky, S)
         return by_latent(m[..., 0]), by_latent(tf.linalg.matmul(S, S, transpose_b=True))
-
-    def _sqrt(self) -> tf.Tensor:
-        """`[R, G, M, M]`."""
-        sqrt = tf.convert_to_tensor(self.q_sqrt)
-        return tf.reshape(sqrt, [self.copies, -1, *sqrt.shape[1:]])

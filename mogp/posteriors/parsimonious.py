@@ -39,21 +39,23 @@ class Parsimonious(Posterior):
 
     def factorise(self, Kuu: tf.Tensor) -> Factors:
         r"""Factors $\hat L \hat L^\top = K_{uu} + \Sigma_l$, one a latent `[R, G, M, M]`."""
-        return Factors(Kuu, cholesky(Kuu + tf.linalg.diag(self._by_copy(self.sigma)), jitter=0.0, name="Kuu + Sigma"))
+        sigma = self._by_copy(self.sigma)
+        L = cholesky(Kuu + tf.linalg.diag(sigma), jitter=0.0, name="Kuu + Sigma")
+        return Factors(Kuu, L, self._by_copy(self.mu), sigma)
 
     def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Moments of the latent GPs: see `Posterior.project`."""
-        mean = tf.einsum("rgm,gmn->rgn", self._by_copy(self.mu), Kuf)
+        mean = tf.linalg.matvec(Kuf, factors.location, transpose_a=True)
         everywhere = tf.broadcast_to(Kuf, tf.concat([tf.shape(factors.cholesky)[:2], tf.shape(Kuf)[1:]], 0))
         A = tf.linalg.triangular_solve(factors.cholesky, everywhere)
         return by_latent(mean), by_latent(Kff - squares(A, Kff))
 
     def kl(self, factors: Factors) -> tf.Tensor:
         r"""The KL above, with $\mathrm{tr}((K+\Sigma)^{-1}K) = M - \sum_j \sigma_j [(K+\Sigma)^{-1}]_{jj}$."""
-        mu, sigma, L = self._by_copy(self.mu), self._by_copy(self.sigma), factors.cholesky
+        K, L, mu, sigma = factors
         inverse = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], batch_shape=tf.shape(L)[:2], dtype=L.dtype))
         trace = tf.reduce_sum(1 - sigma * tf.reduce_sum(inverse**2, -2), -1)
-        quadratic = tf.einsum("rgm,gmn,rgn->rg", mu, factors.Kuu, mu)
+        quadratic = tf.einsum("rgm,gmn,rgn->rg", mu, K, mu)
         logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1) - tf.reduce_sum(tf.math.log(sigma), -1)
         return tf.reshape(0.5 * (quadratic - trace + logdet), [-1])
 
@@ -61,5 +63,5 @@ class Parsimonious(Posterior):
         """Mean and covariance of the inducing values: see `Posterior.moments`."""
         K, L = factors.Kuu, factors.cholesky
         A = tf.linalg.triangular_solve(L, tf.broadcast_to(K, tf.shape(L)))
-        m = tf.einsum("gmn,rgn->rgm", K, self._by_copy(self.mu))
+        m = tf.linalg.matvec(K, factors.location)
         return by_latent(m), by_latent(K - tf.linalg.matmul(A, A, transpose_a=True))
