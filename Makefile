@@ -3,6 +3,11 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 STAMP := .venv/.ready
 export TF_CPP_MIN_LOG_LEVEL ?= 2
+# Real data files in a folder beside the checkout are used without downloading; name another folder with the variable.
+BESIDE := $(abspath $(wildcard ../shared/data))
+ifneq ($(BESIDE),)
+export MOGP_DATA_MIRROR ?= $(BESIDE)
+endif
 
 .DEFAULT_GOAL := help
 .PHONY: help book test serve pdf lint format bench bench-peers clean distclean

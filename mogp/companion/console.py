@@ -91,13 +91,14 @@ def show_failure(console: Console, outcome: Outcome) -> None:
 
 def show_report(console: Console, found: Report) -> None:
     """The counts first, then every artefact, then every claim."""
-    statuses, verdicts = found.counts()
-    for name, counts, total in (
-        ("Artefacts", statuses, len(found.artefacts)),
-        ("Claims", verdicts, len(found.claims)),
+    published = found.published()
+    statuses, verdicts = published.counts()
+    for name, counts, total, own in (
+        ("Artefacts", statuses, len(published.artefacts), len(found.artefacts)),
+        ("Claims", verdicts, len(published.claims), len(found.claims)),
     ):
         listed = ", ".join(f"{_coloured(word)} {count}" for word, count in counts.items())
-        console.print(f"[bold]{name}[/]: {total}: {listed}", highlight=False)
+        console.print(f"[bold]{name}[/]: {total}: {listed} (and {own - total} findings of our own)", highlight=False)
     artefacts = _table("artefact", "status", "chapter", "profile", "data", "why")
     for row in found.artefacts:
         artefacts.add_row(row.id, _coloured(row.status), row.chapter, row.profile, escape(row.data), escape(row.why))

@@ -59,6 +59,13 @@ class Report:
         """The report as `mogp report --json` prints it."""
         return {"artefacts": [asdict(row) for row in self.artefacts], "claims": [asdict(row) for row in self.claims]}
 
+    def published(self) -> Report:
+        """Only what the documents have; the rows of kind `finding` are the companion's own."""
+        return Report(
+            tuple(row for row in self.artefacts if ledger.artefact(row.id).kind != "finding"),
+            tuple(row for row in self.claims if ledger.claim(row.id).kind != "finding"),
+        )
+
     def counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """How many artefacts have each status, and how many claims each verdict."""
         statuses = Counter(row.status for row in self.artefacts)

@@ -81,11 +81,13 @@ def context(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, Any]:
     pages = {chapter.key: chapter.page for chapter in chapters}
     figures = _places(results.produced(build), pages)
     boxes = _places(results.verdicts(build), pages)
-    statuses, verdicts = found.counts()
+    published = found.published()
+    statuses, verdicts = published.counts()
     doubted = [claim for claim in ledger.claims().values() if claim.spec_verdict in ("doubtful", "contradicted")]
     return {
-        "artefacts": len(found.artefacts),
-        "claims": len(found.claims),
+        "artefacts": len(published.artefacts),
+        "claims": len(published.claims),
+        "findings": len(found.claims) - len(published.claims),
         "shown": sum(statuses[status] for status in _SHOWN),
         "judged": sum(verdicts[verdict] for verdict in _JUDGED),
         "statuses": _tally(statuses),
@@ -95,7 +97,7 @@ def context(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, Any]:
         "doubted": len(doubted),
         "artefact_table": _artefact_table(found.artefacts, figures),
         "claim_table": _claim_table(found.claims, boxes),
-        "progress": _progress(found, chapters),
+        "progress": _progress(published, chapters),
         "runs": _runs(chapters),
         "errata": _errata(doubted, found.claims, boxes),
         "chapter_map": _chapter_map(chapters),
