@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mogp.cli import app
+from mogp.companion import ledger
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,9 +87,9 @@ def test_a_missing_package_of_the_book_is_one_line(write_chapter, monkeypatch):
 def test_a_finished_chapter_that_owes_artefacts_is_named(write_chapter, monkeypatch):
     from mogp.companion.runner import Outcome
 
-    write_chapter("ma/2")
-    monkeypatch.setattr("mogp.companion.runner.run", lambda keys, **options: [Outcome("ma/2", "ran", 1.0)])
-    assert mogp("run", "ma/2").output == "ma/2 is finished, but does not make ma-fig-2-1, ma-fig-2-2\n"
+    write_chapter("panos/1")
+    monkeypatch.setattr("mogp.companion.runner.run", lambda keys, **options: [Outcome("panos/1", "ran", 1.0)])
+    assert mogp("run", "panos/1").output == "panos/1 is finished, but does not make panos-fig-1-1, panos-fig-1-2\n"
 
 
 def test_a_parameter_without_a_value_is_refused(write_chapter):
@@ -113,7 +114,9 @@ def test_report_is_json_for_programs_and_counts_first_for_people(build):
     found = json.loads(mogp("report", "--json").output)
     assert set(found) == {"artefacts", "claims"}
     shown = mogp("report").output
-    assert shown.startswith(f"Artefacts: {len(found['artefacts'])}: regenerated 0")
+    assert shown.startswith("Artefacts: 202: regenerated 0")
+    own = [row for row in found["artefacts"] if ledger.artefact(row["id"]).kind == "finding"]
+    assert f"and {len(own)} findings" in shown
     assert "ma-fig-2-1" in shown
 
 

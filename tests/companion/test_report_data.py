@@ -172,12 +172,12 @@ def test_frames_carry_the_rows_of_the_ledger(build):
 
 
 def test_a_finished_chapter_owes_all_its_artefacts_and_an_unfinished_one_none(build, write_chapter):
-    write_chapter("ma/2")
+    write_chapter("panos/1")
     write_chapter("ma/3", finished=False)
-    assert missing_artefacts(build) == {"ma/2": ["ma-fig-2-1", "ma-fig-2-2"]}
-    leave(build, "ma/2", artefacts={"ma-fig-2-1": {}})
-    assert missing_artefacts(build) == {"ma/2": ["ma-fig-2-2"]}
-    leave(build, "ma/2", artefacts={"ma-fig-2-2": {}})
+    assert missing_artefacts(build) == {"panos/1": ["panos-fig-1-1", "panos-fig-1-2"]}
+    leave(build, "panos/1", artefacts={"panos-fig-1-1": {}})
+    assert missing_artefacts(build) == {"panos/1": ["panos-fig-1-2"]}
+    leave(build, "panos/1", artefacts={"panos-fig-1-2": {}})
     assert missing_artefacts(build) == {}
     assert "ma-fig-3-1" in missing_artefacts(build, ["ma/3"])["ma/3"]
 

@@ -81,7 +81,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("_config.yml", "_toc.yml", "intro.md", "references.bib"):
         shutil.copy(real / name, root / name)
     for name in ("_static", "chapters/guide", "data"):
-        shutil.copytree(real / name, root / name)
+        shutil.copytree(real / name, root / name, ignore=shutil.ignore_patterns("results"))
     for name, text in (("ma/2-gaussian-processes", RAN), ("panos/2-sparse-posteriors", NOT_RUN)):
         path = root / "chapters" / f"{name}.py"
         path.parent.mkdir()
