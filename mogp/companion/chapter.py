@@ -131,7 +131,10 @@ class Chapter:
         _show(_Output(_artefact_html(row, picture, kept), _artefact_text(row, "", kept), png))
 
     def table(self, identifier: str, frame: pd.DataFrame, *, data: Data = None, partial: str = "") -> None:
-        """Keep a table of the ledger as CSV and show it; `partial` says what of the document's table is missing."""
+        """Keep a table of the ledger as CSV and show it, with the recorded ones of larger runs folded below it.
+
+        `partial` says what of the document's table is missing.
+        """
         import pandas as pd
 
         row, uses = self._begin(identifier, _TABLES, data)
@@ -141,7 +144,13 @@ class Chapter:
         path = self.folder / "artefacts" / f"{identifier}.csv"
         write_atomically(path, frame.to_csv(index=labelled, lineterminator="\n"))
         kept = self._keep(row, uses, partial, files=[path.name], alt=row.title)
-        shown = frame.to_html(index=labelled, border=0, na_rep="–", float_format=_significant)
+        shown = _table_html(frame, index=labelled)
+        for record in records.larger(self.key, self.profile):
+            if identifier in record.tables and record.tables[identifier].read_text(encoding="utf-8") != path.read_text(
+                encoding="utf-8"
+            ):
+                earlier = _table_html(record.table(identifier), index=False)
+                shown += f"<details><summary>{html.escape(_sentence(record.label))}</summary>{earlier}</details>"
         text = frame.to_string(index=labelled, na_rep="–", float_format=_significant)
         _show(
             _Output(
@@ -354,6 +363,15 @@ def _provenance_parts(row: ledger.Artefact, kept: Mapping[str, Any]) -> list[str
     return [*parts, f"partly regenerated: {kept['partial']}"] if kept["partial"] else parts
 
 
+def _table_html(frame: pd.DataFrame, *, index: bool) -> str:
+    shown: str = frame.to_html(index=index, border=0, na_rep="–", float_format=_significant)
+    return shown
+
+
+def _sentence(label: str) -> str:
+    return label[:1].upper() + label[1:]
+
+
 def _artefact_html(row: ledger.Artefact, content: str, kept: Mapping[str, Any]) -> str:
     line = " · ".join(html.escape(part) for part in _provenance_parts(row, kept))
     return (
@@ -383,7 +401,7 @@ def _claim_output(
     lines = [
         ("Published", row.published),
         ("Measured", f"{verdict['measured']} ({verdict['profile']} profile{', data: ' + data if data else ''})"),
-        *((label.capitalize(), f"{_word(was['holds'])}; {was['measured']}") for label, was in earlier),
+        *((_sentence(label), f"{_word(was['holds'])}; {was['measured']}") for label, was in earlier),
         ("Rule", row.check),
         ("Note", verdict["note"]),
     ]

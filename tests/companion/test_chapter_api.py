@@ -123,6 +123,23 @@ def test_table_keeps_a_named_index_and_may_be_empty(ma3: Chapter):
     assert (ma3.folder / "artefacts" / "ma-alg-1.csv").read_text() == "step\n"
 
 
+def test_recorded_tables_of_larger_runs_are_folded_below_a_table_that_differs(ma3: Chapter, shown: list, monkeypatch):
+    from mogp.companion import records
+
+    path = ma3.folder / "recorded.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("a\n7\n", encoding="utf-8")
+    long = records.Record("ma/3", "long", {}, 9.0, "2026-01-02", "Linux", {}, (), {}, {"ma-table-3-1": path})
+    monkeypatch.setattr(records, "recorded", lambda key: {"long": long})
+    ma3.table("ma-table-3-1", pd.DataFrame({"a": [1]}))
+    assert "<summary>Recorded: long profile, 2026-01-02, 9 s on Linux</summary>" in html(shown[-1])
+    assert "<td>7</td>" in html(shown[-1])
+
+    path.write_text("a\n1\n", encoding="utf-8")
+    Chapter("ma/3", profile="quick").table("ma-table-3-1", pd.DataFrame({"a": [1]}))
+    assert "<details>" not in html(shown[-1])
+
+
 def test_table_of_something_else_is_refused(ma3: Chapter):
     with pytest.raises(CompanionError, match="got list, expected a pandas DataFrame"):
         ma3.table("ma-table-3-1", [[1]])
