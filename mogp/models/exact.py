@@ -12,8 +12,10 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Coregion, Kernel
 from gpflow.models import GPR
+from gpflow.utilities import add_likelihood_noise_cov
 
 from mogp.data import MultiOutputData
+from mogp.linalg import log_evidence
 
 
 class NoiseByOutput(gpflow.functions.Function):
@@ -74,6 +76,12 @@ class ExactLMC(GPR):
         likelihood = gpflow.likelihoods.Gaussian(variance=NoiseByOutput(D, noise))
         super().__init__((X, Y), reduce(add, parts), likelihood=likelihood)
         self.names = data.names
+
+    def log_marginal_likelihood(self) -> tf.Tensor:
+        """The log evidence of all outputs together, `log p(y)`."""
+        X, Y = self.data
+        K = add_likelihood_noise_cov(self.kernel(X), self.likelihood, X)
+        return log_evidence((Y - self.mean_function(X))[:, 0], K)
 
     def at(self, Xnew: npt.ArrayLike, output: int) -> tf.Tensor:
         """Inputs for `predict_f` and `predict_y` of one output: `Xnew [N, P]` with the output's number appended."""
