@@ -230,7 +230,7 @@ def _artefact_table(rows: Sequence[ArtefactStatus], places: Mapping[str, str]) -
 def _claim_table(rows: Sequence[ClaimStatus], places: Mapping[str, str]) -> str:
     cells = []
     for row in rows:
-        note = f" <span class='mogp-muted'>{escape(_for_readers(row.note))}</span>" if row.note else ""
+        note = f" <span class='mogp-muted'>{escape(row.note)}</span>" if row.note else ""
         text = escape(ledger.claim(row.id).claim) + note
         name = _linked(row.id, places.get(row.id))
         cells.append([name, text, _badge(row.verdict), escape(row.published), escape(row.measured), _run_of(row)])
@@ -283,14 +283,8 @@ def _erratum(claim: ledger.Claim, row: ClaimStatus, place: str | None) -> str:
     return _raw(
         f"<div class='mogp-erratum' id='erratum-{claim.id}'>\n"
         f"<p><code>{claim.id}</code> {_badge(claim.spec_verdict)} {escape(claim.claim)}{published}</p>\n"
-        f"<p>{escape(_for_readers(claim.note))}</p>\n<p>{outcome}</p>\n</div>"
+        f"<p>{escape(claim.note)}</p>\n<p>{outcome}</p>\n</div>"
     )
-
-
-def _for_readers(note: str) -> str:
-    """A note without its pointers to the working papers behind the ledger, which are not part of the book."""
-    note = re.sub(r"\s*\(spec [^)]*\)", "", note)
-    return re.sub(r"Not in the spec: (\w)", lambda found: found[1].upper(), note)
 
 
 def _raw(html: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from docutils.nodes import entry
 from myst_parser.parsers.docutils_ import Parser
 
-from mogp.companion.site_pages import _for_readers, duration, markdown_table
+from mogp.companion.site_pages import duration, markdown_table
 
 DURATIONS = {
     0: "0 s",
@@ -34,8 +34,3 @@ def test_cells_survive_bars_and_line_breaks() -> None:
 
 def test_a_table_without_rows_is_a_heading_alone() -> None:
     assert markdown_table(["a", "b"], []).splitlines() == ["| a | b |", "| --- | --- |"]
-
-
-def test_notes_lose_their_pointers_to_working_papers() -> None:
-    assert _for_readers("Wrong sign (spec 3.4). Not in the spec: two more.") == "Wrong sign. Two more."
-    assert _for_readers("Nothing to remove (section 3).") == "Nothing to remove (section 3)."
