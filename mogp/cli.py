@@ -135,7 +135,7 @@ def book(
     force: Force = False,
     cluster: Cluster = None,
 ) -> None:
-    """Run every chapter, then build the site."""
+    """Run every chapter, make a card for every data set, then build the site."""
     from mogp import project
     from mogp.companion.report import changed_verdicts
     from mogp.companion.sources import chapters as all_chapters
@@ -145,8 +145,11 @@ def book(
     build = project.build_folder()
     for change in changed_verdicts(build, profile):
         typer.secho(f"changed verdict: {change}", fg="yellow")
+    from mogp.companion import cards
     from mogp.companion.site import SiteError, build_site
 
+    for name in cards.refresh(build):
+        typer.echo(f"data card: {name}")
     try:
         typer.echo(f"The book is at {build_site(build)}")
     except SiteError as problem:

@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mogp"
 LAYERS = [
-    {"project", "data", "batches", "metrics", "linalg"},
+    {"project", "files", "data", "batches", "metrics", "linalg"},
     {"kernels"},
     {"inducing"},
     {"priors"},

@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -18,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 from mogp import project
 from mogp.companion import ledger, provenance, records
 from mogp.companion.errors import CompanionError
-from mogp.companion.files import write_atomically, write_json
 from mogp.companion.provenance import DataUse, HasSource
 from mogp.companion.sources import slug
+from mogp.files import write_atomically, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,9 @@ class Chapter:
         """Load a data set (`mogp.datasets.load`), or its marked stand-in where it cannot be had, and remember it."""
         from mogp import datasets
 
-        dataset = datasets.load(name, allow_standin=True, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", datasets.StandInWarning)
+            dataset = datasets.load(name, stand_in="allow", **options)
         use = provenance.data_use(dataset)
         self._loaded.append({**asdict(use), "options": {key: repr(value) for key, value in options.items()}})
         self._note_run()

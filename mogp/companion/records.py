@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from mogp import project
 from mogp.companion import ledger
 from mogp.companion.errors import CompanionError
-from mogp.companion.files import read_json, write_atomically, write_json
 from mogp.companion.sources import slug
+from mogp.files import read_json, write_atomically, write_json
 
 if TYPE_CHECKING:
     import pandas as pd

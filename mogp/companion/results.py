@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mogp.companion.files import read_json
 from mogp.companion.sources import slug
+from mogp.files import read_json
 
 
 def result_folder(build: Path, chapter: str) -> Path:

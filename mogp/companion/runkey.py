@@ -67,19 +67,18 @@ def _published_hash() -> str:
 
 
 def _data_now(use: Mapping[str, Any]) -> list[Any]:
-    """A data set as a run would meet it now: checksums of its registered files, and whether they can be had.
+    """A data set as a run would meet it now: checksums of its registered files, and which of them can be had.
 
-    Numbers that were real stay valid while the registry names the same files. A stand-in is outdated as soon as every
-    file it stands for is on this machine. What is generated follows from the package source and the options.
+    Numbers that were real stay valid while the registry names the same files. A stand-in is outdated as soon as another
+    file it may be read from is on this machine. What is generated follows from the package source and the options.
     """
-    files = [row for row in _registry() if row["dataset"] == use["name"]]
-    source = use["source"]
-    if source == "stand-in" and files:
+    files = [row for row in _registry() if use["name"] in row["datasets"].split(";")]
+    here: list[str] = []
+    if use["source"] == "stand-in" and files:
         from mogp.datasets import registry, store
 
-        if all(store.find(file) is not None for file in registry.files(use["name"])):
-            source = "real"
-    return [use["name"], use["options"], source, sorted(row["sha256"] for row in files)]
+        here = [file.path for file in registry.files(use["name"]) if store.find(file) is not None]
+    return [use["name"], use["options"], use["source"], here, sorted(row["sha256"] + row["git_blob"] for row in files)]
 
 
 def _registry() -> list[dict[str, str]]:

@@ -28,8 +28,8 @@ from mogp import project
 from mogp.companion import ledger, provenance, records, results, runkey, sources
 from mogp.companion.chapter import cell_anchor
 from mogp.companion.errors import CompanionError, unknown
-from mogp.companion.files import read_json, write_atomically, write_json
 from mogp.companion.sources import ChapterSource
+from mogp.files import read_json, write_atomically, write_json
 
 _MOST_JOBS = 4
 

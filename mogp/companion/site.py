@@ -37,7 +37,7 @@ from mogp.project import book_root
 
 __all__ = ["SiteError", "build_pdf", "build_site", "serve"]
 
-_API = "chapters/guide/api"
+_API, _DATA = "chapters/guide/api", "chapters/guide/data"
 _JUPYTER_BOOK = "from jupyter_book.cli.main import main; main()"
 _CHROMIUM_FLAGS = (
     "--no-sandbox",
@@ -138,7 +138,10 @@ def assemble(build: Path) -> Path:
         files[f"notebooks/{chapter.source.slug}.ipynb"] = _notebook_bytes(chapter.source.notebook())
     modules = site_pages.api_pages() if _API in _listed(toc) else {}
     files |= {f"{name}.md": text.encode() for name, text in modules.items()}
-    contents = _toc(toc, {chapter.file for chapter in shown}, list(modules))
+    cards = site_pages.data_pages(build, shown) if _DATA in _listed(toc) else {}
+    files |= cards
+    below = {_API: list(modules), _DATA: [name.removesuffix(".md") for name in cards if name.endswith(".md")]}
+    contents = _toc(toc, {chapter.file for chapter in shown}, below)
     files["_toc.yml"] = yaml.safe_dump(contents, sort_keys=False).encode()
 
     return _sync(files, build / "site-source")
@@ -157,15 +160,15 @@ def _listed(toc: dict[str, Any]) -> list[str]:
     return [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
 
 
-def _toc(toc: dict[str, Any], chapters: set[str], modules: list[str]) -> dict[str, Any]:
-    """The table of contents with the chapters at hand only, and the modules below the API page."""
+def _toc(toc: dict[str, Any], chapters: set[str], below: dict[str, list[str]]) -> dict[str, Any]:
+    """The table of contents with the chapters at hand only, and the generated pages below those that list them."""
     parts = []
     for part in toc["parts"]:
         entries: list[dict[str, Any]] = []
         for entry in part["chapters"]:
             file = entry["file"]
-            if file == _API:
-                entries.append({"file": file, "sections": [{"file": module} for module in modules]})
+            if file in below:
+                entries.append({"file": file, "sections": [{"file": page} for page in below[file]]})
             elif "/guide/" in file or file in chapters:
                 entries.append({"file": file})
         if entries:

@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from mogp import project
-from mogp.companion import ledger, results
-from mogp.companion.files import read_json
+from mogp.companion import cards, ledger, results
+from mogp.companion.markdown import markdown_table
 from mogp.companion.provenance import versions
 from mogp.companion.report import ArtefactStatus, ClaimStatus, Report, report
 from mogp.companion.sources import ChapterSource
-from mogp.datasets.catalogue import CATALOGUE
-from mogp.datasets.registry import files
+from mogp.files import read_json
 
-__all__ = ["SiteChapter", "api_pages", "chapter_facts", "context", "hero_figure"]
+__all__ = ["SiteChapter", "api_pages", "chapter_facts", "context", "data_pages", "hero_figure"]
 
 DOCUMENTS = {
     "ma": "Ma 2023",
@@ -105,7 +104,7 @@ def context(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, Any]:
         "hero": _hero(chapters, figures),
         "notation": _notation(),
         "models": _models(pages),
-        "datasets": _datasets(),
+        "datasets": cards.index(build),
         "versions": markdown_table(["package", "version"], versions().items()),
         "api_index": _api_index(),
     }
@@ -137,13 +136,6 @@ def duration(seconds: float) -> str:
     if minutes:
         return f"{minutes} min {rest} s"
     return f"{seconds:.2g} s" if seconds < 9.5 else f"{rest} s"
-
-
-def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown; bars inside cells are escaped, line breaks become spaces."""
-    lines = ["| " + " | ".join(columns) + " |", "|" + " --- |" * len(columns)]
-    lines += ["| " + " | ".join(" ".join(str(cell).replace("|", r"\|").split()) for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
 
 
 def _tally(counts: Mapping[str, int]) -> str:
@@ -322,24 +314,15 @@ def _models(pages: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _datasets() -> str:
-    """The catalogue, a row a data set, with what the registry knows of its files."""
-    rows = []
-    for name, entry in CATALOGUE.items():
-        owned = files(name)
-        size = f"{len(owned)} ({_size(sum(file.bytes for file in owned))})" if owned else "none: generated"
-        licence = "; ".join(dict.fromkeys(file.licence for file in owned)) or "CC0-1.0"
-        source = "; ".join(dict.fromkeys(file.citation for file in owned))
-        rows.append([f"`{name}`", entry.summary, size, "yes" if entry.standin else "", licence, source])
-    columns = ["name", "what it is", "files", "stand-in", "licence", "source"]
-    return ":::{div} mogp-scroll mogp-wide\n" + markdown_table(columns, rows) + "\n:::"
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} bytes"
+def data_pages(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, bytes]:
+    """A card for every data set, and its picture, by file name."""
+    used: dict[str, list[str]] = {}
+    for chapter in chapters:
+        for name in dict.fromkeys(
+            re.findall(r"""\.load\(\s*["']([\w-]+)["']""", chapter.source.path.read_text("utf-8"))
+        ):
+            used.setdefault(name, []).append(chapter.key)
+    return cards.pages(build, {chapter.key: chapter.page for chapter in chapters}, used)
 
 
 def api_pages() -> dict[str, str]:
@@ -373,7 +356,9 @@ class _Module:
 
 def _modules() -> list[_Module]:
     """The modules a user imports from: those directly in `mogp`, and its packages."""
-    sources = [path for path in sorted(_PACKAGE.glob("*.py")) if path.stem not in ("__init__", "cli", "project")]
+    sources = [
+        path for path in sorted(_PACKAGE.glob("*.py")) if path.stem not in ("__init__", "cli", "files", "project")
+    ]
     sources += sorted(_PACKAGE.glob("*/__init__.py"))
     modules = []
     for path in sources:

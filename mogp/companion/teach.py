@@ -11,8 +11,8 @@ from typing import Any
 
 from mogp.companion import sources
 from mogp.companion.errors import CompanionError
-from mogp.companion.files import write_atomically
 from mogp.companion.sources import ChapterSource
+from mogp.files import write_atomically
 
 _PROMPTS = {"code": "# Your solution.\n", "markdown": "*Your answer.*", "raw": ""}
 

@@ -1,7 +1,8 @@
 """Data sets of the book: `load(name)` gives the same typed object, be the data real, synthetic or a stand-in."""
 
-from mogp.datasets.catalogue import load, names
+from mogp.datasets.catalogue import StandInWarning, load, names
 from mogp.datasets.dataset import Dataset, Source
+from mogp.datasets.formats.errors import DataFormatError
 from mogp.datasets.store import DataUnavailableError
 
-__all__ = ["DataUnavailableError", "Dataset", "Source", "load", "names"]
+__all__ = ["DataFormatError", "DataUnavailableError", "Dataset", "Source", "StandInWarning", "load", "names"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from mogp.datasets.entry import Entry
 from mogp.datasets.registry import DataFile
 
 data_app = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, where.")
@@ -24,10 +26,7 @@ def list_() -> None:
     table = Table("data set", "here", "licence", "what it is", box=None, header_style="bold")
     for name, entry in CATALOGUE.items():
         owned = files(name)
-        states = [_state(file)[0] for file in owned] or ["generated"]
-        state = next((s for s in ("corrupt", "absent") if s in states), states[0])
-        if state == "absent" and entry.standin:
-            state = "stand-in"
+        state = _here(entry, [_state(file)[0] for file in owned])
         licence = "; ".join(dict.fromkeys(file.licence for file in owned)) or "CC0-1.0"
         table.add_row(name, _coloured(state), licence, entry.summary)
     Console().print(table)
@@ -65,16 +64,36 @@ def fetch(
 
 
 @data_app.command()
-def verify() -> None:
-    """Check every registered file on this machine against its checksum; fails if one is corrupt."""
-    from mogp.datasets.registry import registry
+def verify(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Only the files of these data sets.", metavar="NAME")
+    ] = None,
+) -> None:
+    """Check every registered file on this machine against its checksum, parse it, and compare its shape.
 
-    table = Table("file", "state", "", box=None, header_style="bold")
-    states = {path: _state(file) for path, file in registry().items()}
-    for path, (state, detail) in states.items():
-        table.add_row(path, _coloured(state), detail)
-    Console(soft_wrap=True).print(table)
-    if any(state == "corrupt" for state, _ in states.values()):
+    Fails if a file is corrupt, cannot be parsed or holds something else than the registry says.
+    """
+    from mogp.datasets.registry import files, registry
+    from mogp.datasets.shapes import shape_of
+
+    _known(names or [])
+    owned = registry().values() if not names else {file.path: file for name in names for file in files(name)}.values()
+    console, bad, absent = Console(soft_wrap=True), 0, 0
+    for file in owned:
+        state, detail = _state(file)
+        if state in {"cache", "mirror"}:
+            try:
+                with console.status(f"parsing {file.path}"):
+                    detail = shape_of(file.path, Path(detail))
+                if file.shape and detail != file.shape:
+                    state, detail = "corrupt", f"{detail}; expected {file.shape}"
+            except ValueError as problem:
+                state, detail = "corrupt", str(problem)
+        bad, absent = bad + (state == "corrupt"), absent + (state == "absent")
+        console.print(f"{_coloured(f'{state:8}')} {file.path}", end="  ", highlight=False)
+        console.print(detail, markup=False, highlight=False)
+    console.print(f"{len(owned)} files: {len(owned) - bad - absent} sound, {absent} absent, {bad} corrupt")
+    if bad:
         raise typer.Exit(1)
 
 
@@ -96,6 +115,16 @@ def where(name: Annotated[str | None, typer.Argument(help="Only the files of thi
         console.print(f"{name}: generated, it has no files", highlight=False)
 
 
+def _here(entry: Entry, states: list[str]) -> str:
+    """What the files of a data set amount to: alternatives may be absent as long as one is there."""
+    if "corrupt" in states:
+        return "corrupt"
+    there = [state for state in states if state != "absent"]
+    if there:
+        return there[0]
+    return "stand-in" if entry.standin else "generated"
+
+
 def _state(file: DataFile) -> tuple[str, str]:
     """`cache` or `mirror` and the path, `corrupt` and what is wrong, or `absent`."""
     from mogp.datasets import store
@@ -109,7 +138,7 @@ def _state(file: DataFile) -> tuple[str, str]:
 
 
 def _coloured(state: str) -> str:
-    style = _STYLES.get(state)
+    style = _STYLES.get(state.strip())
     return f"[{style}]{state}[/]" if style else state
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from mogp.datasets.dataset import Array, Dataset, Source
-from mogp.datasets.registry import registry
+from mogp.datasets.entry import Entry
+from mogp.datasets.formats.delimited import read_numbers
+from mogp.datasets.making import made, size
 from mogp.datasets.store import path_of
 
 FILE = "motor/mcycle.csv"
@@ -17,10 +21,7 @@ def motor(*, standardise: bool = True) -> Dataset:
     With `standardise` both columns have zero mean and unit standard deviation, as in Giraldo's figures (§8.1 of the
     specification); `extras` holds the `mean` and `sd` of (time, acceleration) that undo it.
     """
-    table = np.loadtxt(path_of(FILE), delimiter=",", skiprows=1, usecols=(1, 2))
-    file = registry()[FILE]
-    description = "head acceleration of a motorcycle helmet after an impact, 133 points"
-    return _dataset("real", description, file.licence, file.citation, table, standardise)
+    return _dataset("real", read_mcycle(path_of(FILE))[:, 1:], standardise)
 
 
 def motor_standin(*, standardise: bool = True) -> Dataset:
@@ -30,19 +31,21 @@ def motor_standin(*, standardise: bool = True) -> Dataset:
     signal = -120.0 * np.exp(-0.5 * ((time - 21.0) / 4.0) ** 2) + 45.0 * np.exp(-0.5 * ((time - 33.0) / 5.0) ** 2)
     noise_sd = 1.5 + 22.0 / (1.0 + np.exp(-(time - 15.0) / 1.2))
     acceleration = np.round(signal + noise_sd * rng.standard_normal(133), 1)
-    description = "synthetic stand-in for the motorcycle data: an impact curve with changing noise, 133 points"
-    return _dataset("stand-in", description, "CC0-1.0", "generated", np.column_stack([time, acceleration]), standardise)
+    return _dataset("stand-in", np.column_stack([time, acceleration]), standardise)
 
 
-def _dataset(source: Source, description: str, licence: str, citation: str, table: Array, standardise: bool) -> Dataset:
+def read_mcycle(path: Path) -> Array:
+    """Row number, time (ms) and acceleration (g), `[133, 3]`."""
+    return read_numbers(path, header=("rownames", "times", "accel"))
+
+
+def _dataset(source: Source, table: Array, standardise: bool) -> Dataset:
     mean, sd = (table.mean(axis=0), table.std(axis=0)) if standardise else (np.zeros(2), np.ones(2))
     table = (table - mean) / sd
-    return Dataset(
-        name="motor",
-        source=source,
-        description=description,
-        licence=licence,
-        citation=citation,
+    return made(
+        "motor",
+        source,
+        "head acceleration of a motorcycle helmet after an impact, 133 points",
         X=table[:, :1],
         Y=table[:, 1:],
         inputs=("time",),
@@ -50,3 +53,7 @@ def _dataset(source: Source, description: str, licence: str, citation: str, tabl
         likelihoods=("HeteroscedasticGaussian",),
         extras={"mean": mean, "sd": sd},
     )
+
+
+ENTRIES = {"motor": Entry(motor, standin=motor_standin)}
+SHAPES = {FILE: lambda path: size(read_mcycle(path))}

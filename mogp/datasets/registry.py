@@ -13,18 +13,32 @@ from mogp.project import data_folder
 class DataFile:
     """One row of the registry.
 
-    `path` is relative to the cache and to a mirror. `url` is empty for a file that cannot be downloaded with these
-    exact bytes; `package` is the requirement of an installed package that carries the data, or empty.
+    Attributes:
+        path: of the file in the cache and in a mirror.
+        datasets: names of the data sets that are read from it.
+        bytes: its size; 0 where nobody has told it.
+        sha256: its checksum; empty where only `git_blob` or nothing is known.
+        git_blob: the name git gives its content, a checksum too.
+        url: where these exact bytes can be downloaded; empty where they cannot.
+        package: the requirement of a Python package that carries them, or empty.
+        shape: what parsing it must give.
+        licence: of the data.
+        citation: who to cite.
+        used: the documents' experiments that use it.
+        note: where it comes from, if not from `url`.
     """
 
     path: str
-    dataset: str
-    bytes: int
-    sha256: str
+    datasets: tuple[str, ...]
+    bytes: int = 0
+    sha256: str = ""
+    git_blob: str = ""
     url: str = ""
     package: str = ""
+    shape: str = ""
     licence: str = ""
     citation: str = ""
+    used: str = ""
     note: str = ""
 
 
@@ -33,9 +47,12 @@ def registry() -> dict[str, DataFile]:
     """Every registered file, by path."""
     with (data_folder() / "registry.csv").open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    return {row["path"]: DataFile(bytes=int(row.pop("bytes")), **row) for row in rows}
+    return {
+        row["path"]: DataFile(datasets=tuple(row.pop("datasets").split(";")), bytes=int(row.pop("bytes") or 0), **row)
+        for row in rows
+    }
 
 
 def files(dataset: str) -> list[DataFile]:
     """The registered files of one data set."""
-    return [file for file in registry().values() if file.dataset == dataset]
+    return [file for file in registry().values() if dataset in file.datasets]

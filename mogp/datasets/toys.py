@@ -1,9 +1,4 @@
-"""The toy data of the documents: seeded generators that give the same numbers on every platform.
-
-A draw of an RBF process is a sum of random Fourier features. That needs no factor of a nearly singular covariance,
-which would turn differences in the last bit, between processors or thread counts, into differences in the seventh
-digit; what is left of them is rounded away.
-"""
+"""The toy data of the documents: seeded generators that give the same numbers on every platform."""
 
 from __future__ import annotations
 
@@ -14,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mogp.datasets.dataset import Dataset
+from mogp.datasets.draws import draw, rounded
+from mogp.datasets.entry import Entry
+from mogp.datasets.making import LICENCE
 
 Floats = NDArray[np.float64]
-
-LICENCE = "CC0-1.0"
-FEATURES = 1000
 
 
 def toy_gp_1d(*, n: int = 6, noise_sd: float = 0.1, lengthscale: float = 1.0, seed: int = 0) -> Dataset:
@@ -36,7 +31,7 @@ def toy_gp_1d(*, n: int = 6, noise_sd: float = 0.1, lengthscale: float = 1.0, se
         licence=LICENCE,
         citation="after C. Ma (2023), figure 2.1",
         X=X,
-        Y=_rounded(f + noise_sd * rng.standard_normal((n, 1))),
+        Y=rounded(f + noise_sd * rng.standard_normal((n, 1))),
         inputs=("x",),
         outputs=("y",),
         likelihoods=("Gaussian",),
@@ -83,7 +78,7 @@ def panos_toy_1d(*, n: int = 10, noise_variance: float = 0.001, seed: int = 0) -
         licence=LICENCE,
         citation="A. Panos (2019), figure 1.2",
         X=X,
-        Y=_rounded(_wiggle(X) + np.sqrt(noise_variance) * rng.standard_normal((n, 1))),
+        Y=rounded(_wiggle(X) + np.sqrt(noise_variance) * rng.standard_normal((n, 1))),
         inputs=("x",),
         outputs=("y",),
         likelihoods=("Gaussian",),
@@ -113,8 +108,8 @@ def giraldo_toy(*, variant: Literal["T1", "T2", "T3"] = "T1", P: int = 1, N: int
     X = _giraldo_inputs(_at_least_one(N), P, rng)
     outputs = OUTPUTS[variant]
     W = np.array(LOADINGS[: sum(FUNCTIONS[kind] for kind in outputs)])
-    u = np.column_stack([_draw(X, lengthscale, rng) for lengthscale in (0.5, 0.05, 0.1)])
-    f = _rounded(u @ W.T)
+    u = np.column_stack([draw(X, lengthscale, rng) for lengthscale in (0.5, 0.05, 0.1)])
+    f = rounded(u @ W.T)
     first = np.cumsum([0, *(FUNCTIONS[kind] for kind in outputs)])
     targets = [
         SAMPLERS[kind](f[:, start:stop], rng) for kind, start, stop in zip(outputs, first, first[1:], strict=False)
@@ -126,7 +121,7 @@ def giraldo_toy(*, variant: Literal["T1", "T2", "T3"] = "T1", P: int = 1, N: int
         licence=LICENCE,
         citation="J. J. Giraldo (2021), toy data of chapters 4 and 5",
         X=X,
-        Y=_rounded(np.column_stack(targets)),
+        Y=rounded(np.column_stack(targets)),
         inputs=tuple(f"x{p + 1}" for p in range(P)),
         outputs=tuple(f"{kind} 2" if kind in outputs[:d] else kind for d, kind in enumerate(outputs)),
         likelihoods=outputs,
@@ -193,26 +188,19 @@ def _observed_draw(
     """Places X [n, 1], a grid x [200, 1], and one draw of the process at both."""
     X = bound * (2.0 * (np.arange(n)[:, None] + rng.uniform(size=(n, 1))) / n - 1.0)
     x = np.linspace(-bound, bound, 200)[:, None]
-    f = _draw(np.vstack([X, x]), lengthscale, rng)[:, None]
+    f = draw(np.vstack([X, x]), lengthscale, rng)[:, None]
     return X, x, f[:n], f[n:]
-
-
-def _draw(X: Floats, lengthscale: float, rng: np.random.Generator) -> Floats:
-    """One draw [N] at X [N, P] of a unit-variance RBF process: f(x) = R^(-1/2) Σ_r a_r cos(ω_r·x) + b_r sin(ω_r·x).
-
-    With ω_r ~ N(0, I/ℓ²) and a_r, b_r ~ N(0, 1) its covariance is exp(-|x - x'|²/2ℓ²) for every R, over all ω; given
-    the ω it is that up to a few hundredths.
-    """
-    phases = X @ (rng.standard_normal((X.shape[1], FEATURES)) / lengthscale)
-    a, b = rng.standard_normal((2, FEATURES))
-    return _rounded((np.cos(phases) @ a + np.sin(phases) @ b) / np.sqrt(FEATURES))
-
-
-def _rounded(values: Floats) -> Floats:
-    return np.round(values, 9)
 
 
 def _at_least_one(n: int) -> int:
     if n < 1:
         raise ValueError(f"{n} points were asked for; there must be at least one.")
     return n
+
+
+ENTRIES = {
+    "toy-gp-1d": Entry(toy_gp_1d),
+    "panos-toy-1d": Entry(panos_toy_1d),
+    "xia-seven-points": Entry(xia_seven_points),
+    "giraldo-toy": Entry(giraldo_toy),
+}

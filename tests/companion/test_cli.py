@@ -142,10 +142,12 @@ def test_book_reports_changed_verdicts_and_where_the_site_is(build, write_chapte
 
     write_chapter("ma/3")
     monkeypatch.setattr("mogp.companion.site.build_site", lambda build: build / "site" / "index.html")
+    monkeypatch.setattr("mogp.companion.cards.refresh", lambda build: iter(["motor"]))
     change = ChangedVerdict("ma-3-c1", "ma/3", True, False)
     monkeypatch.setattr("mogp.companion.report.changed_verdicts", lambda build, profile: [change])
     result = mogp("book", "--no-run")
     assert result.output.splitlines() == [
         "changed verdict: ma-3-c1 (ma/3): recorded holds, now does not hold",
+        "data card: motor",
         f"The book is at {build / 'site' / 'index.html'}",
     ]

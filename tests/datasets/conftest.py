@@ -22,13 +22,16 @@ MIRRORS = [
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch) -> Path:
-    """An empty cache, no mirror, downloads tried once."""
+    """An empty cache, no mirror, no package that carries data, downloads tried once."""
     monkeypatch.setenv("MOGP_DATA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("MOGP_DATA_MIRROR", raising=False)
     monkeypatch.delenv("MOGP_OFFLINE", raising=False)
     monkeypatch.setattr(store, "RETRIES", 0)
+    monkeypatch.setattr(store, "PACKAGED", {})
     monkeypatch.setattr(store, "_session", [])
+    monkeypatch.setattr(store, "_alive", set())
+    monkeypatch.setattr(store, "_dead", {})
     return tmp_path / "cache"
 
 
@@ -53,7 +56,7 @@ def server():
 @pytest.fixture
 def file(server) -> DataFile:
     """A registered file of the server."""
-    return DataFile("set/file.bin", "set", len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), url=server.url)
+    return DataFile("set/file.bin", ("set",), len(CONTENT), hashlib.sha256(CONTENT).hexdigest(), url=server.url)
 
 
 @pytest.fixture

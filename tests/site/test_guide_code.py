@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -27,6 +28,16 @@ def test_the_examples_of_the_guide_run(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "finished after 5 steps" in capsys.readouterr().out
     exec(blocks("chapters/guide/models.md"), names)
     assert float(names["model"].elbo(names["data"])) < 0
+
+
+def test_the_examples_of_the_data_page_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("MOGP_OFFLINE", "1")
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        exec(blocks("chapters/guide/data.md"), names)
+    assert names["model_data"].num_outputs == 7
+    assert capsys.readouterr().out.split() == ["1600", "400"] * 5
 
 
 def test_the_names_in_the_notation_table_exist() -> None:

@@ -6,7 +6,8 @@ import pytest
 from docutils.nodes import entry
 from myst_parser.parsers.docutils_ import Parser
 
-from mogp.companion.site_pages import duration, markdown_table
+from mogp.companion.markdown import markdown_table
+from mogp.companion.site_pages import duration
 
 DURATIONS = {
     0: "0 s",

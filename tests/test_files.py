@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from mogp.companion.files import read_json, write_atomically, write_json
+from mogp.files import read_json, write_atomically, write_json
 
 
 def test_a_failed_write_leaves_the_old_content_and_no_other_file(tmp_path, monkeypatch):
