@@ -10,7 +10,7 @@ export MOGP_DATA_MIRROR ?= $(BESIDE)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help book test serve pdf lint format bench bench-peers clean distclean
+.PHONY: help book test fuzz serve pdf lint format bench bench-peers clean distclean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ test: $(STAMP)  ## set up, check style and types, run the tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+fuzz: $(STAMP)  ## 10 000 damaged files for every parser of data files
+	MOGP_FUZZ=10000 $(BIN)/python -m pytest -n 2 tests/datasets/formats/test_fuzz.py
 
 serve: $(STAMP)  ## look at the built site at http://127.0.0.1:8000
 	$(BIN)/mogp serve

@@ -1,11 +1,11 @@
-"""Runs every benchmark of this folder that compares with GPflow; `make bench` calls it."""
+"""Runs every benchmark of this folder that needs no other environment; `make bench` calls it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-BENCHMARKS = ("lmc_step.py", "batch_growth.py")
+BENCHMARKS = ("lmc_step.py", "batch_growth.py", "data_loading.py")
 
 if __name__ == "__main__":
     failed = [name for name in BENCHMARKS if subprocess.run([sys.executable, name], check=False).returncode]

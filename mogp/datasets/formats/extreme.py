@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ def _lines(file: BinaryIO, path: Path | str, start: int) -> Iterator[str]:
 
 def _parse(lines: Sequence[str], path: Path | str, start: int, P: int, K: int) -> tuple[csr_matrix, csr_matrix]:
     """The rows of a block, which starts at line `start`; the line of a fault is looked for once one is known."""
-    result = _matrices(lines, P, K)
+    result = _plain(lines, P, K) or _matrices(lines, P, K)
     if isinstance(result, tuple):
         return result
     for number, line in enumerate(lines, start):
@@ -97,10 +98,35 @@ def _parse(lines: Sequence[str], path: Path | str, start: int, P: int, K: int) -
     raise DataFormatError(path, result, start)
 
 
-def _matrices(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix] | str:
-    """X and Y of some rows, or what is wrong with one of them."""
-    from scipy.sparse import csr_matrix
+_NUMBER = rb"[-+]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][-+]?[0-9]++)?"
+_INDEX = rb"[0-9]{1,18}+"
+_ROWS = re.compile(
+    rb"(?:(?:" + _INDEX + rb"(?:," + _INDEX + rb")*+)?(?:[ \t]++" + _INDEX + rb":" + _NUMBER + rb")*+[ \t]*+\r?\n)*+"
+)
 
+
+def _plain(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix] | str | None:
+    """X and Y of rows as the repository writes them, all at once; None if one is written in another way."""
+    block = "".join(lines).encode("ascii")
+    block = block if block.endswith(b"\n") else block + b"\n"
+    if not _ROWS.fullmatch(block):
+        return None
+    text = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    firsts = text[np.r_[0, ends[:-1] + 1]]
+    labelled = (firsts >= ord("0")) & (firsts <= ord("9"))
+    in_row = {mark: np.diff(np.searchsorted(np.flatnonzero(text == ord(mark)), ends), prepend=0) for mark in ",:"}
+    label_counts, counts = in_row[","] + labelled, in_row[":"]
+    numbers = np.fromstring(block.translate(bytes.maketrans(b",:", b"  ")).decode("ascii"), sep=" ")
+    sizes = label_counts + 2 * counts
+    place = np.arange(len(numbers)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    is_label = place < np.repeat(label_counts, sizes)
+    at, values = numbers[~is_label].reshape(-1, 2).T
+    return _checked(numbers[is_label], label_counts, at, values, counts, P, K)
+
+
+def _matrices(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix] | str:
+    """X and Y of some rows, written in any of the ways allowed, or what is wrong with one of them."""
     labels: list[str] = []
     pairs: list[str] = []
     label_starts, starts = [0], [0]
@@ -113,19 +139,52 @@ def _matrices(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_mat
         starts.append(len(pairs))
     places, _, numbers = zip(*(pair.partition(":") for pair in pairs), strict=True) if pairs else ((), (), ())
     label_at, at, values = naturals(labels), naturals(places), floats(numbers)
-    if label_at is None or (label_at >= K).any():
-        return f"labels must be indices from 0 to {K - 1} between commas"
-    if at is None or (at >= P).any():
-        return f"features must be index:value with indices from 0 to {P - 1}"
+    if label_at is None:
+        return _label_problem(K)
+    if at is None:
+        return _feature_problem(P)
     if values is None:
-        return "values must be finite numbers"
-    X = csr_matrix((values, at, starts), shape=(len(lines), P))
-    Y = csr_matrix((np.ones(len(labels), np.uint8), label_at, label_starts), shape=(len(lines), K))
+        return _VALUE_PROBLEM
+    return _checked(label_at, np.diff(label_starts), at, values, np.diff(starts), P, K)
+
+
+def _checked(
+    label_at: NDArray[Any],
+    label_counts: NDArray[np.int64],
+    at: NDArray[Any],
+    values: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    P: int,
+    K: int,
+) -> tuple[csr_matrix, csr_matrix] | str:
+    """X and Y from indices and values row by row and how many each row has, or what is wrong with one of them."""
+    from scipy.sparse import csr_matrix
+
+    if (label_at >= K).any():
+        return _label_problem(K)
+    if (at >= P).any():
+        return _feature_problem(P)
+    if not np.isfinite(values).all():
+        return _VALUE_PROBLEM
+    ones = np.ones(len(label_at), np.uint8)
+    X = csr_matrix((values, at.astype(np.int64), np.r_[0, np.cumsum(counts)]), shape=(len(counts), P))
+    Y = csr_matrix((ones, label_at.astype(np.int64), np.r_[0, np.cumsum(label_counts)]), shape=(len(counts), K))
     for matrix, what in ((X, "feature"), (Y, "label")):
         matrix.sort_indices()
         if repeated_row(matrix) is not None:
             return f"a {what} twice"
     return X, Y
+
+
+_VALUE_PROBLEM = "values must be finite numbers"
+
+
+def _label_problem(K: int) -> str:
+    return f"labels must be indices from 0 to {K - 1} between commas"
+
+
+def _feature_problem(P: int) -> str:
+    return f"features must be index:value with indices from 0 to {P - 1}"
 
 
 def read_split(path: Path | str, columns: int, size: int | None = None) -> NDArray[np.int64]:

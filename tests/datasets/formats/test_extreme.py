@@ -5,6 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from fuzz_targets import mutant
+from fuzz_targets_text import TARGETS
 from scipy.sparse import csr_matrix, vstack
 from sklearn.datasets import load_svmlight_file
 
@@ -153,3 +155,20 @@ def test_delicious_equals_what_scikit_learn_reads(shared_data, tmp_path, part, r
     features, labels = load_svmlight_file(str(tmp_path / "body"), n_features=500, multilabel=True, zero_based=True)
     assert (features != X).nnz == 0
     assert [tuple(map(float, row.indices)) for row in Y] == [tuple(sorted(row)) for row in labels]
+
+
+def test_rows_read_at_once_and_one_by_one_agree_on_damaged_rows():
+    target = next(target for target in TARGETS if target.name == "extreme")
+    compared = 0
+    for number in range(3000):
+        rows = [f"{row}\n" for row in mutant(target, number).decode("latin-1").split("\n")[1:] if row.isascii()]
+        together = extreme._plain(rows, 5, 3) if rows else None
+        if together is None:
+            continue
+        apart, compared = extreme._matrices(rows, 5, 3), compared + 1
+        if isinstance(apart, str):
+            assert together == apart
+        else:
+            for one, other in zip(together, apart, strict=True):
+                np.testing.assert_array_equal(one.toarray(), other.toarray())
+    assert compared > 100
