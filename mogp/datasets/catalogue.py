@@ -3,44 +3,75 @@
 from __future__ import annotations
 
 import difflib
-import inspect
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import warnings
+from typing import Any, Literal
 
-from mogp.datasets import motor, toys
+from mogp.datasets import (
+    annotated_toys,
+    annotators,
+    bike,
+    chains,
+    crowds,
+    eeg,
+    exchange,
+    genes,
+    heterogeneous,
+    hierarchies,
+    indoors,
+    landmine,
+    london,
+    many_classes,
+    many_labels,
+    mnist,
+    mobility,
+    mocap,
+    motor,
+    occupancy,
+    omniglot,
+    rings,
+    toys,
+    uci,
+)
 from mogp.datasets.dataset import Dataset
+from mogp.datasets.entry import Entry
 from mogp.datasets.store import DataUnavailableError
 
-_log = logging.getLogger(__name__)
+StandIn = Literal["forbid", "allow", "only"]
+"""What to do about a stand-in: never use it, use it where the data cannot be had, use nothing else."""
+
+MODULES = (
+    toys,
+    many_classes,
+    indoors,
+    omniglot,
+    genes,
+    mocap,
+    hierarchies,
+    motor,
+    uci,
+    bike,
+    heterogeneous,
+    occupancy,
+    london,
+    annotated_toys,
+    annotators,
+    crowds,
+    mobility,
+    rings,
+    mnist,
+    many_labels,
+    chains,
+    eeg,
+    exchange,
+    landmine,
+)
+"""Modules with `ENTRIES`, data sets by name, and, where those have files, `SHAPES`: what reads each of them."""
+
+CATALOGUE: dict[str, Entry] = {name: entry for module in MODULES for name, entry in module.ENTRIES.items()}
 
 
-@dataclass(frozen=True)
-class Entry:
-    """How a data set comes to be: `load` gives the real or the generated data, `standin` what replaces them."""
-
-    load: Callable[..., Dataset]
-    standin: Callable[..., Dataset] | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The keywords `load` takes, with their defaults."""
-        return {name: parameter.default for name, parameter in inspect.signature(self.load).parameters.items()}
-
-    @property
-    def summary(self) -> str:
-        """The first line of the loader's documentation."""
-        return (inspect.getdoc(self.load) or "").partition("\n")[0]
-
-
-CATALOGUE: dict[str, Entry] = {
-    "motor": Entry(motor.motor, standin=motor.motor_standin),
-    "toy-gp-1d": Entry(toys.toy_gp_1d),
-    "panos-toy-1d": Entry(toys.panos_toy_1d),
-    "xia-seven-points": Entry(toys.xia_seven_points),
-    "giraldo-toy": Entry(toys.giraldo_toy),
-}
+class StandInWarning(UserWarning):
+    """Synthetic data were given in place of real ones."""
 
 
 def names() -> tuple[str, ...]:
@@ -48,27 +79,33 @@ def names() -> tuple[str, ...]:
     return tuple(CATALOGUE)
 
 
-def load(name: str, allow_standin: bool = False, **options: Any) -> Dataset:
+def load(name: str, stand_in: StandIn = "forbid", **options: Any) -> Dataset:
     """The data set called `name`.
 
     A real data set is looked for in the cache, in the mirror, in installed packages and on the network, in this order.
-    If it is nowhere, `DataUnavailableError` says what to run; with `allow_standin` a data set that has a stand-in gives
-    that instead, marked `source="stand-in"`.
+    If it is nowhere, `DataUnavailableError` says what to run; with `stand_in="allow"` you get synthetic data of the
+    same shape instead, marked `source="stand-in"`, and a `StandInWarning` says why. With `stand_in="only"` you get
+    those even where the real ones are at hand, to try a notebook without them. Options are those of the data set's
+    loader.
 
     >>> load("giraldo-toy", variant="T2", N=100).outputs[3:]
     ('Gamma', 'Exponential')
     """
     entry = find(name)
+    if stand_in not in ("forbid", "allow", "only"):
+        raise ValueError(f'stand_in={stand_in!r}; expected "forbid", "allow" or "only".')
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
         takes = ", ".join(f"{option}={default!r}" for option, default in entry.options.items()) or "no options"
         raise TypeError(f"data set {name!r} has no option {', '.join(map(repr, unknown))}; it takes {takes}.")
+    if stand_in == "only" and entry.standin is not None:
+        return entry.standin(**options)
     try:
         return entry.load(**options)
     except DataUnavailableError as problem:
-        if not allow_standin or entry.standin is None:
+        if stand_in == "forbid" or entry.standin is None:
             raise
-        _log.info("using the synthetic stand-in for %r: %s", name, problem)
+        warnings.warn(f"{name}: a synthetic stand-in is used. {problem}", StandInWarning, stacklevel=2)
         return entry.standin(**options)
 
 

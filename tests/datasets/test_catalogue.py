@@ -1,57 +1,96 @@
-"""`load` gives one typed object whatever the source, and the generators follow the documents."""
+"""`load` gives one typed object whatever the source; every data set can be had, is registered and is accounted for."""
 
 from __future__ import annotations
 
+import csv
+import inspect
+import json
 import pickle
 import subprocess
 import sys
+import warnings
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from mogp.datasets import Dataset, DataUnavailableError, load, names
-from mogp.datasets.motor import motor_standin
-from mogp.datasets.registry import registry
+import mogp.likelihoods
+from mogp.datasets import DataUnavailableError, StandInWarning, load, names, store
+from mogp.datasets.catalogue import CATALOGUE
+from mogp.datasets.packaged import PACKAGED
+from mogp.datasets.registry import files, registry
+from mogp.datasets.shapes import SHAPES
+from mogp.project import data_folder
 
-
-def test_motor_is_the_published_table(shared_data, monkeypatch):
-    monkeypatch.setenv("MOGP_DATA_MIRROR", str(shared_data))
-    dataset = load("motor", standardise=False)
-    assert dataset.source == "real"
-    assert (dataset.X.shape, dataset.Y.shape) == ((133, 1), (133, 1))
-    np.testing.assert_allclose(dataset.frame.iloc[[0, 1, -1]], [[2.4, 0.0], [2.6, -1.3], [57.6, 10.7]])
-    assert dataset.Y.min() == -134.0
+RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", ["real", "stand-in"])
-def test_standardised_motor_has_zero_mean_and_unit_spread_and_can_be_undone(name, request, monkeypatch):
-    if name == "real":
-        monkeypatch.setenv("MOGP_DATA_MIRROR", str(request.getfixturevalue("shared_data")))
-    dataset, raw = (load("motor", allow_standin=True, standardise=on) for on in (True, False))
-    assert dataset.source == name
-    table = dataset.frame.to_numpy()
-    np.testing.assert_allclose(table.mean(axis=0), 0.0, atol=1e-12)
-    np.testing.assert_allclose(table.std(axis=0), 1.0)
-    np.testing.assert_allclose(table * dataset.extras["sd"] + dataset.extras["mean"], raw.frame, atol=1e-12)
+def offered(name):
+    """What there is without files: the generated data, or the stand-in."""
+    return load(name, stand_in="only")
 
 
-def test_standin_is_used_only_when_allowed_and_says_so():
-    with pytest.raises(DataUnavailableError, match="mogp data fetch motor"):
-        load("motor")
-    dataset = load("motor", allow_standin=True)
+def totals(dataset) -> dict[str, float]:
+    """A few numbers that follow from all the others."""
+    weights = np.cos(np.arange(len(dataset)))
+    Y = dataset.Y if hasattr(dataset.Y, "indptr") else np.nan_to_num(dataset.Y)
+    return {"X": float(np.sum(dataset.X.T @ weights)), "Y": float(np.sum(Y.T @ weights))}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_data_set_is_complete_reproducible_and_read_only(name):
+    """Compared with numbers recorded on another run: the same on every platform."""
+    dataset = offered(name)
+    assert dataset.name == name
+    assert dataset.source == ("stand-in" if CATALOGUE[name].standin else "synthetic")
+    assert all([dataset.description, dataset.licence, dataset.citation])
+    assert set(dataset.likelihoods) <= set(mogp.likelihoods.__all__)
+    assert len(set(dataset.outputs)) == len(dataset.outputs)
+    for array in (dataset.X, dataset.Y):
+        values = array.data if hasattr(array, "indptr") else array
+        assert values.dtype in (np.float64, np.float32, np.uint8)
+        with pytest.raises(ValueError, match="read-only"):
+            values[0] = 0
+    assert np.isfinite(dataset.X.data if hasattr(dataset.X, "indptr") else dataset.X).all()
+    for output, classes in dataset.classes.items():
+        d = dataset.outputs.index(output)
+        y = dataset.Y[:, d] if dataset.output is None else dataset.Y[dataset.output == d, 0]
+        assert set(np.unique(y[~np.isnan(y)])) == set(range(len(classes)))
+    assert totals(dataset) == pytest.approx(RECORDED[name], rel=1e-6, abs=1e-6)
+    assert pickle.loads(pickle.dumps(dataset)).digest == dataset.digest
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_data_set_loads_without_files_when_a_stand_in_is_allowed(name, monkeypatch):
+    monkeypatch.setenv("MOGP_OFFLINE", "1")
+    entry = CATALOGUE[name]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dataset = load(name, stand_in="allow", **cheap(entry))
+    if entry.standin is None:
+        assert not caught
+        assert dataset.source == "synthetic"
+        return
     assert dataset.source == "stand-in"
     assert "stand-in" in dataset.description
+    assert [w.category for w in caught] == [StandInWarning]
+    with pytest.raises(DataUnavailableError) as failure:
+        load(name, **cheap(entry))
+    assert 'stand_in="allow"' in str(failure.value)
+    if not entry.private:
+        assert f"mogp data fetch {name}" in str(failure.value) or "MOGP_DATA_MIRROR" in str(failure.value)
 
 
-def test_standin_of_motor_is_as_difficult_as_the_real_data(shared_data, monkeypatch):
-    monkeypatch.setenv("MOGP_DATA_MIRROR", str(shared_data))
-    real, standin = load("motor", standardise=False), motor_standin(standardise=False)
-    assert real.X.shape == standin.X.shape
-    for statistic in (np.min, np.max, np.std):
-        assert statistic(standin.Y) == pytest.approx(statistic(real.Y), rel=0.3)
-    quiet, loud = (standin.Y[standin.X < 11].std(), standin.Y[standin.X > 40].std())
-    assert loud > 5 * quiet
+def cheap(entry) -> dict[str, int]:
+    """Few rows, where the loader can be asked for them."""
+    return {"rows": 500} if "rows" in entry.options else {}
+
+
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if entry.standin])
+def test_stand_in_takes_the_same_options(name):
+    entry = CATALOGUE[name]
+    assert inspect.signature(entry.load).parameters == inspect.signature(entry.standin).parameters
 
 
 def test_unknown_name_is_met_with_similar_ones():
@@ -66,162 +105,60 @@ def test_unknown_option_is_met_with_the_known_ones():
         load("panos-toy-1d", size=3)
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_data_set_is_complete_reproducible_and_read_only(name):
-    first, second = load(name, allow_standin=True), load(name, allow_standin=True)
-    assert first.digest == second.digest
-    assert first.source in {"real", "stand-in", "synthetic"}
-    assert all([first.description, first.licence, first.citation])
-    assert np.isfinite(first.X).all()
-    assert np.isfinite(first.Y).all()
-    assert first.data.names == first.outputs
-    assert first.frame.shape == (len(first.X), first.X.shape[1] + first.Y.shape[1])
-    for array in (first.X, first.Y, *first.extras.values()):
-        with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0.0
-    assert pickle.loads(pickle.dumps(first)).digest == first.digest
+def test_unknown_way_with_stand_ins_is_refused():
+    with pytest.raises(ValueError, match='expected "forbid", "allow" or "only"'):
+        load("motor", stand_in=True)
 
 
-@pytest.mark.parametrize("name", [n for n in names() if n != "motor"])
-def test_another_seed_gives_other_data(name):
-    small = {"N": 50} if name == "giraldo-toy" else {}
-    assert load(name, seed=1, **small).digest != load(name, seed=2, **small).digest
+def test_every_data_set_of_the_ledger_is_in_the_catalogue():
+    with (data_folder() / "artefacts.csv").open(newline="", encoding="utf-8") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["kind"] != "finding"]
+    named = {name for row in rows for name in row["data"].split(";") if name}
+    assert named - set(names()) == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "last"),
-    [
-        ("toy-gp-1d", [-0.31933504]),
-        ("panos-toy-1d", [0.336927071]),
-        ("xia-seven-points", [-1.512832136]),
-        ("giraldo-toy", [0.368382833, 0.001119364, 0.0]),
-    ],
-)
-def test_generators_give_the_recorded_numbers_on_every_platform(name, last):
-    small = {"N": 50} if name == "giraldo-toy" else {}
-    np.testing.assert_allclose(load(name, **small).Y[-1], last, atol=2e-9)
-
-
-@pytest.mark.parametrize("name", ["toy-gp-1d", "panos-toy-1d", "xia-seven-points"])
-@pytest.mark.parametrize("n", [1, 2, 40])
-def test_one_dimensional_toys_have_the_points_asked_for(name, n):
-    dataset = load(name, n=n)
-    assert dataset.X.shape == dataset.Y.shape == (n, 1)
-    assert (np.diff(dataset.X[:, 0]) >= 0).all()
-    with pytest.raises(ValueError, match="0 points"):
-        load(name, n=0)
-
-
-def test_panos_toy_is_the_printed_function_with_the_printed_noise():
-    dataset = load("panos-toy-1d", n=4000)
-
-    def printed(x):
-        return 0.1 * x**2 * np.sin(6 * x) + 0.1 * (x * np.cos(5 * x) + np.exp(np.cos(x)))
-
-    residuals = dataset.Y - printed(dataset.X)
-    assert residuals.var() == pytest.approx(0.001, rel=0.1)
-    np.testing.assert_allclose(dataset.extras["f"], printed(dataset.extras["x"]))
-    assert dataset.extras["x"].shape == (1000, 1)
-    assert load("panos-toy-1d").X.shape == (10, 1)
-
-
-def test_seven_points_lie_on_the_drawn_function():
-    dataset = load("xia-seven-points")
-    on_curve = np.interp(dataset.X[:, 0], dataset.extras["x"][:, 0], dataset.extras["f"][:, 0])
-    np.testing.assert_allclose(dataset.Y[:, 0], on_curve, atol=5e-3)
-
-
-def test_draws_have_the_covariance_of_an_rbf_process():
-    draws = np.stack([load("toy-gp-1d", seed=seed, lengthscale=1.5).extras["f"][:, 0] for seed in range(200)])
-    x = load("toy-gp-1d").extras["x"][:, 0]
-    at = [0, 25, 60]
-    empirical = np.cov(draws[:, at].T)
-    expected = np.exp(-0.5 * (x[at][:, None] - x[at]) ** 2 / 1.5**2)
-    np.testing.assert_allclose(empirical, expected, atol=0.3)
-
-
-@pytest.mark.parametrize(("variant", "outputs", "functions"), [("T1", 3, 5), ("T2", 5, 8), ("T3", 10, 15)])
-def test_giraldo_toy_has_the_outputs_and_functions_of_its_variant(variant, outputs, functions):
-    dataset = load("giraldo-toy", variant=variant, N=60)
-    assert dataset.Y.shape == (60, outputs)
-    assert len(set(dataset.outputs)) == outputs
-    assert dataset.extras["f"].shape == (60, functions)
-    np.testing.assert_allclose(
-        dataset.extras["f"], np.einsum("nq,jq->nj", dataset.extras["u"], dataset.extras["W"]), atol=1e-8
-    )
-
-
-@pytest.mark.parametrize(("P", "points"), [(1, 100), (2, 100), (3, 105), (10, 105)])
-def test_giraldo_inputs_are_grids_on_the_unit_interval(P, points):
-    X = load("giraldo-toy", P=P, N=105 if P != 1 else 100).X
-    assert X.shape == (points, P)
-    side = 10 if P == 2 else points
-    for column in X.T:
-        np.testing.assert_allclose(np.unique(column), np.linspace(0, 1, side))
-
-
-def test_giraldo_loadings_are_those_of_the_specification():
-    W = load("giraldo-toy", variant="T3", N=4).extras["W"]
-    np.testing.assert_array_equal(
-        W[:5].T, [[-0.1, -0.1, 1.1, 2.1, -1.1], [1.4, -0.5, 0.3, 0.7, 1.5], [0.1, -0.8, 1.3, 1.5, 0.5]]
-    )
-    np.testing.assert_array_equal(W[5:8].T, [[-0.5, -0.6, 0.1], [-0.3, 0.4, -0.2], [-0.02, 0.01, 0.5]])
-    np.testing.assert_array_equal(
-        W[8:].T,
-        [
-            [-1.1, 0.8, 1.5, -0.2, 0.05, 0.06, 0.3],
-            [0.4, 0.3, -0.7, -2.1, -0.03, 0.04, -0.5],
-            [0.5, 1.0, 0.8, 3.0, 0.1, -0.5, 0.4],
-        ],
-    )
-
-
-def test_giraldo_targets_are_distributed_as_their_likelihoods_say():
-    """Given the functions, the probability integral transform of each continuous output is uniform."""
-    dataset = load("giraldo-toy", variant="T3")
-    f, y = dataset.extras["f"], dict(zip(dataset.outputs, dataset.Y.T, strict=True))
-    transforms = {
-        "Beta": stats.beta.cdf(y["Beta"], np.exp(f[:, 2]), np.exp(f[:, 3])),
-        "Gamma": stats.gamma.cdf(y["Gamma"], np.exp(f[:, 5]), scale=np.exp(-f[:, 6])),
-        "Exponential": stats.expon.cdf(y["Exponential"], scale=np.exp(-f[:, 7])),
-        "Gamma 2": stats.gamma.cdf(y["Gamma 2"], np.exp(f[:, 12]), scale=np.exp(-f[:, 13])),
-    }
-    for name, transform in transforms.items():
-        assert stats.kstest(transform, "uniform").pvalue > 1e-3, name
-    chance = 1.0 / (1.0 + np.exp(-f[:, 4]))
-    surprise = (y["Bernoulli"] - chance).sum() / np.sqrt((chance * (1 - chance)).sum())
-    assert abs(surprise) < 4
-    assert set(y["Bernoulli"]) == {0.0, 1.0}
-    for name in ("HeteroscedasticGaussian", "Gaussian"):
-        assert (y[name].mean(), y[name].std()) == (pytest.approx(0.0, abs=1e-9), pytest.approx(1.0))
-
-
-def test_giraldo_toy_refuses_what_it_cannot_generate():
-    for options, message in (
-        ({"variant": "T4"}, "T1, T2, T3"),
-        ({"P": 0}, "at least one input"),
-        ({"N": 0}, "0 points"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load("giraldo-toy", **options)
-
-
-def test_data_set_refuses_columns_without_names():
-    with pytest.raises(ValueError, match="every column needs one"):
-        Dataset("a", "synthetic", "b", "c", "d", np.ones((2, 1)), np.ones((2, 2)), ("x",), ("y",), ("Gaussian",))
-    with pytest.raises(ValueError, match="same N"):
-        Dataset("a", "synthetic", "b", "c", "d", np.ones((3, 1)), np.ones((2, 1)), ("x",), ("y",), ("Gaussian",))
+def test_the_registry_says_which_experiments_use_a_file():
+    """Its column agrees with the ledger of artefacts."""
+    with (data_folder() / "artefacts.csv").open(newline="", encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    for file in registry().values():
+        documents = {row["document"] for row in rows if set(file.datasets) & set(row["data"].split(";"))}
+        assert file.used
+        assert all(document in file.used for document in documents), file.path
 
 
 def test_registry_rows_are_complete():
     for path, file in registry().items():
         assert not path.startswith(("/", "."))
-        assert len(file.sha256) == 64
-        assert file.bytes > 0
+        assert ".." not in path
+        assert len(file.sha256) in (0, 64)
+        assert len(file.git_blob) in (0, 40)
+        assert file.bytes > 0 or not file.sha256 or file.url
         assert file.licence
         assert file.citation
         assert file.url or file.package or file.note
-        assert file.dataset in names()
+        assert file.sha256 or file.git_blob or "no checksum is known" in file.note, path
+        assert set(file.datasets) <= set(names())
+        assert bool(file.package) == (path in PACKAGED)
+
+
+def test_every_registered_file_has_a_reader():
+    unread = [path for path in registry() if not any(fnmatchcase(path, pattern) for pattern in SHAPES)]
+    assert unread == []
+
+
+def test_every_real_data_set_has_files_and_a_stand_in():
+    for name, entry in CATALOGUE.items():
+        if files(name):
+            assert entry.standin is not None, name
+        if entry.standin is not None:
+            assert files(name) or entry.private, name
+
+
+@pytest.mark.parametrize("path", PACKAGED)
+def test_installed_packages_carry_the_registered_bytes(path, monkeypatch):
+    monkeypatch.setattr(store, "PACKAGED", PACKAGED)
+    assert store.check(store.path_of(path), registry()[path]) is None
 
 
 def test_importing_the_data_layer_does_not_import_tensorflow():

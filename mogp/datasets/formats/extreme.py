@@ -100,9 +100,9 @@ def _parse(lines: Sequence[str], path: Path | str, start: int, P: int, K: int) -
 
 _NUMBER = rb"[-+]?(?:[0-9]++(?:[.][0-9]*+)?|[.][0-9]++)(?:[eE][-+]?[0-9]++)?"
 _INDEX = rb"[0-9]{1,18}+"
-_ROWS = re.compile(
-    rb"(?:(?:" + _INDEX + rb"(?:," + _INDEX + rb")*+)?(?:[ \t]++" + _INDEX + rb":" + _NUMBER + rb")*+[ \t]*+\r?\n)*+"
-)
+_LABELS = _INDEX + rb"(?:," + _INDEX + rb")*+"
+_FEATURES = rb"(?:[ \t]++" + _INDEX + rb":" + _NUMBER + rb")*+"
+_ROWS = re.compile(rb"(?:(?:" + _LABELS + rb")?" + _FEATURES + rb"[ \t]*+\r?\n)*+")
 
 
 def _plain(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix] | str | None:
