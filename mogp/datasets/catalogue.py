@@ -30,6 +30,7 @@ from mogp.datasets import (
     omniglot,
     rings,
     toys,
+    traffic,
     uci,
 )
 from mogp.datasets.dataset import Dataset
@@ -51,6 +52,7 @@ MODULES = (
     uci,
     bike,
     heterogeneous,
+    traffic,
     occupancy,
     london,
     annotated_toys,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mogp.datasets.catalogue import MODULES
 
-
 SHAPES: dict[str, Callable[[Path], str]] = {
     pattern: shape for module in MODULES for pattern, shape in getattr(module, "SHAPES", {}).items()
 }

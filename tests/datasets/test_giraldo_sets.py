@@ -18,11 +18,12 @@ from mogp.datasets import (
     london,
     mobility,
     occupancy,
+    traffic,
     uci,
 )
 from mogp.datasets.store import DataUnavailableError
 
-MODULES = (annotated_toys, annotators, bike, crowds, heterogeneous, london, mobility, occupancy, uci)
+MODULES = (annotated_toys, annotators, bike, crowds, heterogeneous, london, mobility, occupancy, traffic, uci)
 ENTRIES = {name: entry for module in MODULES for name, entry in module.ENTRIES.items()}
 PRIVATE = ("human", "guangzhou", "voice")
 ABSENT = ("ctslice", "sarcos", "london-3types")

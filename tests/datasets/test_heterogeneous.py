@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,11 @@ import pytest
 from scipy.io import loadmat, savemat
 
 from mogp.datasets import heterogeneous
+from mogp.datasets import traffic as traffic_module
 from mogp.datasets.formats.errors import DataFormatError
-from mogp.datasets.heterogeneous import human_standin, naval, naval_standin, sarcos, sarcos_standin, traffic
+from mogp.datasets.heterogeneous import human_standin, naval, naval_standin, sarcos, sarcos_standin
 from mogp.datasets.store import DataUnavailableError
+from mogp.datasets.traffic import traffic
 
 
 @pytest.fixture
@@ -88,8 +91,8 @@ def test_sarcos_without_the_training_file_says_that_the_test_file_is_there(mirro
 
 
 def test_traffic_on_major_roads_before_2003_has_the_documents_1712_counts(mirror):
-    counts = pd.read_csv(mirror / heterogeneous.TRAFFIC)
-    features = json.loads((mirror / heterogeneous.LOCATIONS).read_text())["features"]
+    counts = pd.read_csv(mirror / traffic_module.TRAFFIC)
+    features = json.loads((mirror / traffic_module.LOCATIONS).read_text())["features"]
     places = {f["properties"]["cp"]: f for f in features}
     kept = counts[(counts["year"] < 2003) & counts["cp"].map(lambda cp: places[cp]["properties"]["rcat"][0] in "PT")]
     assert len(kept) == 1712
@@ -115,8 +118,9 @@ def test_traffic_on_major_roads_before_2003_has_the_documents_1712_counts(mirror
     [
         (lambda: naval_standin(constant="none"), '"ninth" or "all"'),
         (lambda: sarcos_standin(part="validation"), "train, test, all"),
-        (lambda: heterogeneous.traffic_standin(roads="minor"), '"major" or "all"'),
-        (lambda: heterogeneous.traffic_standin(before=2000), "begin in 2000"),
+        (lambda: traffic_module.traffic_standin(roads="minor"), '"major" or "all"'),
+        (lambda: traffic_module.traffic_standin(before=2000), "begin in 2000"),
+        (lambda: traffic_module.traffic_standin(hours="night"), '"eight" or "day"'),
     ],
 )
 def test_unknown_options_are_met_with_what_there_is(call, words):
@@ -124,20 +128,52 @@ def test_unknown_options_are_met_with_what_there_is(call, words):
         call()
 
 
+RAW = """count_point_id,direction_of_travel,year,count_date,hour,region_name,road_category,latitude,longitude,\
+pedal_cycles,two_wheeled_motor_vehicles,cars_and_taxis,buses_and_coaches
+6001,N,2001,2001-05-04 00:00:00,7,London,PA,51.5,-0.1,1,2,30,4
+6001,S,2001,2001-05-04 00:00:00,7,London,PA,51.5,-0.1,10,20,300,40
+6001,N,2001,2001-05-04 00:00:00,8,London,PA,51.5,-0.1,5,5,5,5
+6002,N,2002,2002-12-31 00:00:00,8,London,MB,51.4,0.1,7,7,7,7
+6003,N,2004,2004-06-01 00:00:00,8,London,TM,51.6,0.2,9,9,9,9
+9000,N,2001,2001-05-04 00:00:00,8,Wales,PA,52.0,-3.0,8,8,8,8
+"""
+
+
+def test_raw_counts_are_summed_over_the_hours_and_directions_of_a_day(tmp_path, monkeypatch):
+    path = tmp_path / "raw.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("dft_traffic_counts_raw_counts.csv", RAW)
+    daily = traffic_module.read_raw_counts(path).set_index("cp")
+    assert daily.loc[6001, list(traffic_module.VEHICLES)].tolist() == [16, 27, 335, 49]
+    assert daily["day"].tolist() == [124, 365, 153]
+    monkeypatch.setattr(traffic_module, "path_of", lambda name: path)
+    assert len(traffic(hours="day", before=2005)) == 2
+    assert len(traffic(hours="day", roads="all")) == 2
+    assert "in a day" in traffic(hours="day", roads="all").description
+    for text, words in (
+        (RAW.replace("London", "Kent"), "no counts for London"),
+        ("a,b\n1,2\n", "not the table of raw"),
+    ):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("dft_traffic_counts_raw_counts.csv", text)
+        with pytest.raises(DataFormatError, match=words):
+            traffic(hours="day")
+
+
 def test_counts_at_an_unknown_place_are_refused(mirror, tmp_path):
-    text = (mirror / heterogeneous.TRAFFIC).read_text().splitlines()
+    text = (mirror / traffic_module.TRAFFIC).read_text().splitlines()
     table = tmp_path / "counts.csv"
     table.write_text("\n".join([*text[:3], "1" + text[3]]) + "\n")
     with pytest.raises(DataFormatError, match="1 counts at places"):
-        heterogeneous.read_traffic(table, mirror / heterogeneous.LOCATIONS)
+        traffic_module.read_traffic(table, mirror / traffic_module.LOCATIONS)
     for day, words in (("32", "calendar"), ("first", "not all numbers")):
         table.write_text("\n".join([text[0], text[1].replace(",27,8,", f",{day},8,")]) + "\n")
         with pytest.raises(DataFormatError, match=words):
-            heterogeneous.read_traffic(table, mirror / heterogeneous.LOCATIONS)
+            traffic_module.read_traffic(table, mirror / traffic_module.LOCATIONS)
     points = {"type": "FeatureCollection", "features": [_point()]}
     (tmp_path / "places.json").write_text(json.dumps(points))
     with pytest.raises(DataFormatError, match="'cp' and 'rcat'"):
-        heterogeneous.read_traffic(mirror / heterogeneous.TRAFFIC, tmp_path / "places.json")
+        traffic_module.read_traffic(mirror / traffic_module.TRAFFIC, tmp_path / "places.json")
 
 
 def _point():
