@@ -238,11 +238,19 @@ def _read_only(values: Array | csr_matrix | None) -> Array | csr_matrix | None:
     if values is None:
         return None
     if _sparse(values):
-        if values.format != "csr":
-            raise ValueError(f"sparse arrays must be CSR, not {values.format}.")
-        for part in (values.data, values.indices, values.indptr):
-            part.setflags(write=False)
-        return values
+        return _locked(values)
     view = np.asarray(values).view()
     view.setflags(write=False)
     return view
+
+
+def _locked(matrix: csr_matrix) -> csr_matrix:
+    """The matrix, its columns in order and none twice: SciPy would otherwise put them in order when it needs them."""
+    if matrix.format != "csr":
+        raise ValueError(f"sparse arrays must be CSR, not {matrix.format}.")
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.setflags(write=False)
+    return matrix

