@@ -1,35 +1,64 @@
-"""`mogp data`: list the data sets, fetch their files, verify them, say where they are."""
+"""`mogp data`: list the data sets, tell about one, fetch their files, verify them, say where they are."""
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mogp.datasets.entry import Entry
 from mogp.datasets.registry import DataFile
 
-data_app = typer.Typer(no_args_is_help=True, help="Data sets: list, fetch, verify, where.")
+data_app = typer.Typer(no_args_is_help=True, help="Data sets: list, show, fetch, verify, where.")
 
-_STYLES = {"cache": "green", "mirror": "green", "generated": "green", "corrupt": "red", "stand-in": "yellow"}
+_STYLES = dict.fromkeys(("cache", "mirror", "package", "generated"), "green") | {"corrupt": "red", "stand-in": "yellow"}
 
 
 @data_app.command("list")
 def list_() -> None:
-    """List the data sets: what loading each of them gives on this machine, its licence, what it is."""
+    """List the data sets, and what loading each of them gives on this machine."""
     from mogp.datasets.catalogue import CATALOGUE
     from mogp.datasets.registry import files
 
-    table = Table("data set", "here", "licence", "what it is", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("data set", min_width=max(map(len, CATALOGUE)))
+    table.add_column("here", min_width=len("generated"))
+    table.add_column("what it is", no_wrap=True, overflow="ellipsis")
     for name, entry in CATALOGUE.items():
-        owned = files(name)
-        state = _here(entry, [_state(file)[0] for file in owned])
-        licence = "; ".join(dict.fromkeys(file.licence for file in owned)) or "CC0-1.0"
-        table.add_row(name, _coloured(state), licence, entry.summary)
+        state = _here(entry, [_state(file)[0] for file in files(name)])
+        table.add_row(name, _coloured(state), Text(entry.summary))
     Console().print(table)
+
+
+@data_app.command()
+def show(name: Annotated[str, typer.Argument(help="The data set.")]) -> None:
+    """Tell about one data set: what it is, its options, licence, citation and files."""
+    import inspect
+
+    from mogp.datasets.catalogue import find
+    from mogp.datasets.making import LICENCE
+    from mogp.datasets.registry import files
+
+    _known([name])
+    entry, owned = find(name), files(name)
+    options = ", ".join(f"{option}={default!r}" for option, default in entry.options.items())
+    console = Console(soft_wrap=True)
+    for line in (
+        f'load("{name}"{", " if options else ""}{options})',
+        inspect.getdoc(entry.load) or "",
+        f"Private: {entry.private}." if entry.private else "",
+        "Licence: " + ("; ".join(dict.fromkeys(file.licence for file in owned)) or LICENCE),
+        *(f"Cite: {citation}" for citation in dict.fromkeys(file.citation for file in owned)),
+    ):
+        if line:
+            console.print(line, end="\n\n", markup=False, highlight=False)
+    for file in owned:
+        _tell(console, file)
 
 
 @data_app.command()
@@ -37,29 +66,35 @@ def fetch(
     names: Annotated[list[str] | None, typer.Argument(help="Data sets to fetch.", metavar="NAME")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch every data set.")] = False,
 ) -> None:
-    """Fetch the files of data sets into the cache, and check them."""
+    """Fetch the files of data sets into the cache, check them, and try whether the data sets load.
+
+    Fails if one of them does not; files that another one can replace may be missing.
+    """
     from mogp.datasets import store
-    from mogp.datasets.catalogue import CATALOGUE
+    from mogp.datasets.catalogue import CATALOGUE, load
     from mogp.datasets.registry import files
 
     wanted = list(CATALOGUE) if everything else list(names or [])
     if not wanted:
         raise typer.BadParameter("name at least one data set, or use --all.")
     _known(wanted)
-    console, missing = Console(soft_wrap=True), False
+    console, failed = Console(soft_wrap=True), False
     for name in wanted:
-        if not files(name):
-            console.print(f"[green]generated[/] {name}: nothing to fetch")
+        got = 0
         for file in files(name):
-            try:
-                with console.status(f"fetching {file.path}"):
-                    found = store.fetch(file)
-                console.print(f"[green]{found.place:9}[/] {name}: {found.path}")
-            except store.DataUnavailableError as problem:
-                missing = True
-                console.print(f"[red]absent[/]    {name}:", end=" ")
-                console.print(str(problem), markup=False, highlight=False)
-    if missing:
+            with contextlib.suppress(store.DataUnavailableError), console.status(f"fetching {file.path}"):
+                store.fetch(file)
+                got += 1
+        try:
+            with console.status(f"loading {name}"):
+                load(name)
+            what = f"{got} of {len(files(name))} files" if files(name) else "generated, it has no files"
+            console.print(f"[green]ready[/]   {name}: {what}", highlight=False)
+        except store.DataUnavailableError as problem:
+            failed = True
+            console.print(f"[red]absent[/]  {name}:", end=" ")
+            console.print(str(problem), markup=False, highlight=False)
+    if failed:
         raise typer.Exit(1)
 
 
@@ -109,8 +144,7 @@ def where(name: Annotated[str | None, typer.Argument(help="Only the files of thi
     console.print(f"cache   {store.cache_folder()}", highlight=False)
     console.print(f"mirror  {store.mirror_folder() or 'none (set MOGP_DATA_MIRROR)'}", highlight=False)
     for file in registry().values() if name is None else files(name):
-        state, detail = _state(file)
-        console.print(f"{file.path}: {_coloured(state)} {detail}", highlight=False)
+        _tell(console, file)
     if name is not None and not files(name):
         console.print(f"{name}: generated, it has no files", highlight=False)
 
@@ -125,8 +159,14 @@ def _here(entry: Entry, states: list[str]) -> str:
     return "stand-in" if entry.standin else "generated"
 
 
+def _tell(console: Console, file: DataFile) -> None:
+    state, detail = _state(file)
+    console.print(f"{file.path}: {_coloured(state)}", end=" ", highlight=False)
+    console.print(detail, markup=False, highlight=False)
+
+
 def _state(file: DataFile) -> tuple[str, str]:
-    """`cache` or `mirror` and the path, `corrupt` and what is wrong, or `absent`."""
+    """`cache` or `mirror` and the path, `corrupt` and what is wrong, `package` and its name, or `absent`."""
     from mogp.datasets import store
 
     present = [path for _, path in store.places(file) if path.is_file()]
@@ -134,7 +174,9 @@ def _state(file: DataFile) -> tuple[str, str]:
     if corrupt:
         return "corrupt", "; ".join(corrupt)
     found = store.find(file)
-    return (found.place, str(found.path)) if found else ("absent", "")
+    if found:
+        return found.place, str(found.path)
+    return ("package", file.package) if store.is_carried(file) else ("absent", file.url or file.note)
 
 
 def _coloured(state: str) -> str:

