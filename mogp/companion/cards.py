@@ -139,9 +139,10 @@ def _page(name: str, known: Mapping[str, Any], chapters: Mapping[str, str], used
     entry = find(name)
     parts = [f"# {name}", entry.summary, f'```python\ndatasets.load("{name}")\n```']
     if entry.private:
-        parts.append(f":::{{admonition}} Nobody can get these data\n:class: warning\n{entry.private}\n:::")
+        why = entry.private[0].upper() + entry.private[1:]
+        parts.append(f":::{{admonition}} Nobody can get these data\n:class: warning\n{why}.\n:::")
     if known:
-        if known["source"] == "stand-in":
+        if known["source"] == "stand-in" and not entry.private:
             parts.append(
                 ":::{admonition} Shown here is the synthetic stand-in\n:class: warning\nThe numbers and the picture on "
                 "this page are those of generated data of the same shape; the data themselves could not be had when "
@@ -179,7 +180,7 @@ def _shape_table(known: Mapping[str, Any]) -> str:
         if known[what]:
             listed = ", ".join(f"`{name}` {shape}" for name, shape in known[what].items())
             rows.append([f"`{what}`", listed])
-    return markdown_table(["", ""], rows)
+    return markdown_table(["property", "value"], rows)
 
 
 def _percent(known: Mapping[str, Any], what: str) -> str:
@@ -197,14 +198,15 @@ def _output_table(known: Mapping[str, Any]) -> str:
 def _origin(name: str, known: Mapping[str, Any]) -> str:
     owned = files(name)
     if not owned:
-        return f"Generated on the spot from a seed, identically on every machine. {known.get('citation', '')}".strip()
+        whence = "" if known.get("source") == "stand-in" else known.get("citation", "")
+        return f"Generated on the spot from a seed, identically on every machine. {whence}".strip()
     rows = [[f"`{file.path}`", _size(file.bytes), _checksum(file), _address(file), file.shape] for file in owned]
     shown = rows if len(rows) <= _OUTPUTS else rows[:_OUTPUTS]
     table = markdown_table(["file", "size", "checksum", "where to get it", "holds"], shown)
     more = f"\n\n… and {len(rows) - len(shown)} more files in `data/registry.csv`." if len(rows) > len(shown) else ""
     licence = "; ".join(dict.fromkeys(file.licence for file in owned))
     citation = "; ".join(dict.fromkeys(file.citation for file in owned))
-    return f":::{{div}} mogp-scroll\n{table}\n:::{more}\n\n**Licence.** {licence}\n\n**Cite.** {citation}"
+    return f":::{{div}} mogp-scroll mogp-files\n{table}\n:::{more}\n\n**Licence.** {licence}\n\n**Cite.** {citation}"
 
 
 def _address(file: DataFile) -> str:
@@ -228,15 +230,21 @@ def _uses(name: str, chapters: Mapping[str, str], used: Sequence[str]) -> str:
     if rows:
         shown = ", ".join(row.id for row in rows[:20]) + (", …" if len(rows) > 20 else "")
         lines.append(f"Figures and tables of the documents made from it ({len(rows)}): {shown}.")
-    notes = dict.fromkeys(file.used for file in files(name) if file.used)
+    notes = dict.fromkeys(note for file in files(name) for note in file.used.split("; ") if note)
     if notes:
         lines.append(f"Experiments: {'; '.join(notes)}.")
     return "\n\n".join(lines) or "No figure of the documents; it is here for examples."
 
 
 def _plain(docstring: str) -> str:
-    """A docstring's text as Markdown: sections as bold words, everything else as it stands."""
-    return re.sub(r"(?m)^(Args|Attributes):$", r"**\1**", docstring)
+    """A docstring's text as Markdown: the arguments as a list, everything else as it stands."""
+    lines = []
+    for line in docstring.splitlines():
+        entry = re.match(r" {4}(\w+): (.*)", line)
+        if line == "Args:":
+            continue
+        lines.append(f"- `{entry[1]}`: {entry[2]}" if entry else re.sub("^ {8}", "  ", line))
+    return "\n".join(lines)
 
 
 def _size(count: int) -> str:

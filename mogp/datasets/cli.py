@@ -21,14 +21,14 @@ _STYLES = dict.fromkeys(("cache", "mirror", "package", "generated"), "green") | 
 
 @data_app.command("list")
 def list_() -> None:
-    """List the data sets, and what loading each of them gives on this machine."""
+    """List the data sets, and where their files are: on this machine, in a package, or a stand-in at most."""
     from mogp.datasets.catalogue import CATALOGUE
     from mogp.datasets.registry import files
 
-    table = Table(box=None, header_style="bold")
+    table = Table(box=None, header_style="bold", expand=True)
     table.add_column("data set", min_width=max(map(len, CATALOGUE)))
     table.add_column("here", min_width=len("generated"))
-    table.add_column("what it is", no_wrap=True, overflow="ellipsis")
+    table.add_column("what it is", no_wrap=True, overflow="ellipsis", ratio=1)
     for name, entry in CATALOGUE.items():
         state = _here(entry, [_state(file)[0] for file in files(name)])
         table.add_row(name, _coloured(state), Text(entry.summary))

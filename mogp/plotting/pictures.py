@@ -79,20 +79,41 @@ def _labels(dataset: Dataset) -> Figure:
 
 
 def _curves(dataset: Dataset) -> Figure:
-    count = min(len(dataset.outputs), _PANELS)
-    figure, axes = _panels(count, 2.0 if count > 3 else 2.8, sharex=True)
-    for d, ax in enumerate(axes):
+    every = np.arange(len(dataset))
+    first = sorted(range(len(dataset.outputs)), key=lambda d: not _held_out(dataset, d, every).any())
+    shown = sorted(first[:_PANELS])
+    figure, axes = _panels(len(shown), 2.0 if len(shown) > 3 else 2.8, sharex=True)
+    for d, ax in zip(shown, axes, strict=True):
         x, y, rows = _observed(dataset, d)
-        shade = dataset.replica[rows] if dataset.replica is not None else np.zeros(len(rows), int)
-        for r in np.unique(shade)[:8]:
-            chosen = np.flatnonzero(shade == r)[:: max(1, len(shade) // _POINTS)]
+        replica = np.zeros(len(rows), int) if dataset.replica is None else dataset.replica[rows]
+        for r in np.unique(replica)[:8]:
+            chosen = np.flatnonzero(replica == r)[:: max(1, len(rows) // _POINTS)]
             chosen = chosen[np.argsort(x[chosen, 0], kind="stable")]
-            style = ".-" if dataset.replica is not None and len(chosen) <= 60 else "."
-            ax.plot(x[chosen, 0], y[chosen], style, ms=3 if len(x) > 100 else 6, lw=0.8)
+            joined = len(chosen) <= 60 if dataset.replica is not None else _is_series(x[chosen, 0])
+            ax.plot(x[chosen, 0], y[chosen], ".-" if joined else ".", ms=3 if len(x) > 100 else 6, lw=0.8)
+        held = _held_out(dataset, d, rows)
+        if held.any() and dataset.replica is None:
+            ax.plot(x[held, 0], y[held], ".", ms=3 if len(x) > 100 else 6, color=COLOURS["orange"], label="held out")
+            ax.legend(fontsize=9, handletextpad=0.2)
         ax.set_title(_short(dataset.outputs[d]), fontsize=11)
     for ax in axes[-3:]:
         ax.set_xlabel(dataset.inputs[0])
     return figure
+
+
+def _is_series(x: NDArray[Any]) -> bool:
+    """Whether sorted places are few and, but for gaps, equally spaced, so that a line between them means something."""
+    steps = np.diff(x)
+    return 10 < len(x) <= 600 and bool(np.median(steps) > 0 and np.mean(np.isclose(steps, np.median(steps))) > 0.7)
+
+
+def _held_out(dataset: Dataset, d: int, rows: NDArray[Any]) -> NDArray[np.bool_]:
+    if dataset.held_out is None:
+        return np.zeros(len(rows), bool)
+    held = (
+        dataset.held_out if dataset.held_out.ndim == 1 else dataset.held_out[:, 0 if dataset.output is not None else d]
+    )
+    return np.asarray(held[rows])
 
 
 def _maps(dataset: Dataset) -> Figure:
