@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 
 from mogp.datasets.annotate import annotate_classes, annotate_values
@@ -76,5 +73,3 @@ ENTRIES = {
     "annotators-synth-class": Entry(annotators_synth_class),
     "annotators-synth-reg": Entry(annotators_synth_reg),
 }
-
-SHAPES: dict[str, Callable[[Path], str]] = {}

@@ -8,7 +8,6 @@ the latents a draw of `draws.draw` with one lengthscale a latent, for a linear k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -228,5 +227,3 @@ ENTRIES = {
     "xia-gplar-linear": Entry(xia_gplar_linear),
     "xia-hetero": Entry(xia_hetero),
 }
-
-SHAPES: dict[str, Callable[[Path], str]] = {}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 
 from mogp.datasets.dataset import Dataset
@@ -48,5 +45,3 @@ def rings(*, train: int = 1000, test: int = 500, noise_sd: float = 0.29, seed: i
 
 
 ENTRIES = {"rings": Entry(rings)}
-
-SHAPES: dict[str, Callable[[Path], str]] = {}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-import types
-from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -126,53 +124,3 @@ def test_without_mirror_and_network_the_error_says_what_to_run(name, monkeypatch
     monkeypatch.setenv("MOGP_OFFLINE", "1")
     with pytest.raises(DataUnavailableError, match="MOGP_DATA_MIRROR"):
         ENTRIES[name].load()
-
-
-SHAPES = {
-    "annotators_uci/Skin_NonSkin.txt": "245057 x 4",
-    "annotators_uci/breast-cancer-wisconsin.data": "699 x 11",
-    "annotators_uci/breast-cancer-wisconsin.uci.data": "699 x 11",
-    "annotators_uci/bupa.data": "345 x 7",
-    "annotators_uci/cwru_feature_time_48k_2048_load_1.csv": "2300 x 10",
-    "annotators_uci/ionosphere.data": "351 x 35",
-    "annotators_uci/keel_segment.dat": "2310 x 20",
-    "annotators_uci/keel_tic-tac-toe.dat": "958 x 10",
-    "annotators_uci/keel_wine.dat": "178 x 14",
-    "annotators_uci/parkinsons.data": "195 x 24",
-    "annotators_uci/pima-indians-diabetes.data": "768 x 9",
-    "annotators_uci/segment-challenge.arff": "1500 x 20",
-    "annotators_uci/segment-test.arff": "810 x 20",
-    "annotators_uci/tic-tac-toe.data": "958 x 10",
-    "bike_nyc_grid/flow_bike_nyc_regular.json": "2 x 128 x 2208",
-    "london/london.mat": "19483 homes x 2 coordinates, 7868 flats, 10764 freehold, 1082 new",
-    "music/mturk_answers.csv": "2945 x 4",
-    "music/music_genre_gold.csv": "700 x 126",
-    "music/music_genre_mturk.csv": "2945 x 127",
-    "music/music_genre_test.csv": "300 x 126",
-    "naval/naval.txt": "11934 x 18",
-    "occupancy/datatest.txt": "2665 x 7",
-    "occupancy/datatest2.txt": "9752 x 7",
-    "occupancy/datatraining.txt": "8143 x 7",
-    "sarcos/sarcos_inv_test.mat": "4449 x 28",
-    "traffic/london_20002016_all_raw_8am.csv": "12763 x 13",
-    "uci_regression/autompg.arff": "398 x 8",
-    "uci_regression/autompg.csv.gz": "392 x 8",
-    "uci_regression/bike.csv.gz": "17379 x 18",
-    "uci_regression/bostonHousing.txt": "506 x 14",
-    "uci_regression/concrete.txt": "1030 x 9",
-    "uci_regression/protein-tertiary-structure.txt": "45730 x 10",
-    "uci_regression/yacht.txt": "308 x 7",
-}
-
-
-@pytest.mark.parametrize("path", SHAPES)
-def test_files_have_the_published_shapes(path, shared_data):
-    shape = next(s for m in MODULES for pattern, s in m.SHAPES.items() if fnmatchcase(path, pattern))
-    assert shape(shared_data / path) == SHAPES[path]
-
-
-def test_modules_have_entries_and_shapes():
-    for module in MODULES:
-        assert isinstance(module, types.ModuleType)
-        assert module.ENTRIES
-        assert isinstance(module.SHAPES, dict)
