@@ -400,7 +400,7 @@ def _claim_output(
     row: ledger.Claim, verdict: Mapping[str, Any], data: str, earlier: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> tuple[str, str]:
     """The verdict box as HTML and as text."""
-    word = _word(verdict["holds"])
+    word = _word(verdict["holds"]) + (" on the synthetic stand-in" if verdict["standin"] else "")
     lines = [
         ("Published", row.published),
         ("Measured", f"{verdict['measured']} ({verdict['profile']} profile{', data: ' + data if data else ''})"),

@@ -136,25 +136,33 @@ def changed_verdicts(build: Path, profile: str, *, any_scale: bool = False) -> l
     """The claims decided differently by this build's runs at `profile` than by the recorded runs at `profile`.
 
     A verdict without a record, and a record without a verdict, are changes too. With `any_scale`, only claims that can
-    be decided at the smallest scale are compared.
+    be decided at the smallest scale are compared. What a stand-in says is not compared with what real data said.
     """
-    now: dict[str, dict[str, bool]] = {}
+    now: dict[str, dict[str, Mapping[str, Any]]] = {}
     for verdict in results.verdicts(build):
-        now.setdefault(verdict["chapter"], {})[verdict["id"]] = verdict["holds"]
+        now.setdefault(verdict["chapter"], {})[verdict["id"]] = verdict
     changes = []
     for chapter in chapters():
         run = results.run_note(build, chapter.key)
         if run is None or run["profile"] != profile:
             continue
         record = records.recorded(chapter.key).get(profile)
-        then = {identifier: claim["holds"] for identifier, claim in record.claims.items()} if record else {}
+        then = record.claims if record else {}
         found = now.get(chapter.key, {})
         for identifier in sorted(then.keys() | found.keys()):
             if any_scale and not ledger.claim(identifier).any_scale:
                 continue
-            if then.get(identifier) is not found.get(identifier):
-                changes.append(ChangedVerdict(identifier, chapter.key, then.get(identifier), found.get(identifier)))
+            both = then.get(identifier), found.get(identifier)
+            if None not in both and len({_on_standin(verdict) for verdict in both if verdict}) == 2:
+                continue
+            recorded, current = (None if verdict is None else bool(verdict["holds"]) for verdict in both)
+            if recorded is not current:
+                changes.append(ChangedVerdict(identifier, chapter.key, recorded, current))
     return changes
+
+
+def _on_standin(verdict: Mapping[str, Any]) -> bool:
+    return any(use["source"] == "stand-in" for use in verdict.get("data", ()))
 
 
 def _artefact(
@@ -189,6 +197,10 @@ def _claim(
     kept: Mapping[str, Mapping[str, records.Record]],
 ) -> ClaimStatus:
     at_record = [record for chapter in kept.values() for record in chapter.values() if row.id in record.claims]
+    tried = decided
+    if _obtainable(row):
+        decided = [verdict for verdict in decided if not _on_standin(verdict)]
+        at_record = [record for record in at_record if not _on_standin(record.claims[row.id])]
     if decided:
         own = sorted(decided, key=lambda verdict: not verdict["chapter"].startswith(f"{row.document}/"))
         first, others = own[0], own[1:]
@@ -201,7 +213,7 @@ def _claim(
         first = {**record.claims[row.id], "profile": record.profile}
         notes = [f"{record.label}; not checked in this build", first["note"] or row.note]
     else:
-        verdict, why = _unchecked(row, made)
+        verdict, why = _unchecked(row, made, bool(tried))
         return ClaimStatus(row.id, verdict, row.published, "", "", "", _join([why, row.note]))
     return ClaimStatus(
         row.id,
@@ -219,15 +231,23 @@ def _recorded(record: records.Record, identifier: str) -> str:
     return f"{record.label}: {_word(claim['holds'])}, {claim['measured']}"
 
 
-def _unchecked(row: ledger.Claim, made: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
-    """Whether only missing data stands in the way of a check, and which."""
+def _obtainable(row: ledger.Claim) -> bool:
+    """Whether the claim is about data that can be had, so that a stand-in decides nothing."""
+    table = ledger.artefacts()
+    statuses = {table[about].data_status for about in row.about if about in table}
+    return bool(statuses & {"real-available", "download-only"})
+
+
+def _unchecked(row: ledger.Claim, made: Mapping[str, Mapping[str, Any]], tried: bool) -> tuple[str, str]:
+    """Whether only missing data stands in the way of a check, and which; `tried` if a stand-in was looked at."""
     table = ledger.artefacts()
     downloads = [
         table[about].data
         for about in row.about
         if about in table
         and (
-            table[about].data_status == "download-only"
+            tried
+            or table[about].data_status == "download-only"
             or (table[about].data_status == "real-available" and about in made and made[about]["standin"])
         )
     ]

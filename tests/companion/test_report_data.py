@@ -198,6 +198,31 @@ def test_changed_new_and_vanished_verdicts_are_found(build, book, write_chapter)
     assert changed_verdicts(build, "smoke") == []
 
 
+def test_a_verdict_on_a_stand_in_is_not_compared_with_one_on_real_data(build, book, write_chapter):
+    write_chapter("ma/3")
+    record(book, "ma/3", "quick", {"ma-3-c1": True})
+    leave(build, "ma/3", claims={"ma-3-c1": {"holds": False, "measured": "", "data": [STANDIN]}})
+    assert changed_verdicts(build, "quick") == []
+    leave(build, "ma/3", claims={"ma-3-c1": {"holds": False, "measured": "", "data": []}})
+    assert [c.id for c in changed_verdicts(build, "quick")] == ["ma-3-c1"]
+
+
+def test_a_stand_in_decides_nothing_about_data_that_can_be_had(build, book, write_chapter):
+    write_chapter("panos/2")
+    on_standin = {"holds": False, "measured": "31 %", "data": [{**STANDIN, "name": "bibtex"}], "standin": True}
+    leave(build, "panos/2", claims={"panos-2-c3": on_standin})
+    row = verdict(build, "panos-2-c3")
+    assert (row.verdict, row.measured) == ("needs download", "")
+    assert "bibtex: mogp data fetch" in row.note
+    record(book, "panos/2", "quick", {"panos-2-c3": True})
+    row = verdict(build, "panos-2-c3")
+    assert (row.verdict, row.measured) == ("holds", "then")
+    private = next(c for c in ledger.claims().values() if c.about and c.about[0] == "giraldo-fig-6-1")
+    assert ledger.artefact("giraldo-fig-6-1").data_status == "stand-in"
+    leave(build, "giraldo/6", claims={private.id: {**on_standin, "holds": True}})
+    assert verdict(build, private.id).verdict == "holds"
+
+
 def test_at_any_scale_only_claims_that_can_be_decided_there_count(build, book, write_chapter):
     write_chapter("ma/3")
     scaled = next(c.id for c in ledger.claims().values() if c.id.startswith("ma-3-") and not c.any_scale)

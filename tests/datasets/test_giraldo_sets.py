@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 
@@ -89,12 +87,9 @@ GENERATORS = {name: e.standin or e.load for name, e in ENTRIES.items() if name !
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_generated_data_are_the_same_each_time_and_quick(name):
-    start = time.process_time()
+def test_generated_data_are_the_same_each_time(name):
     first = GENERATORS[name]()
-    seconds = time.process_time() - start
     assert first.digest == GENERATORS[name]().digest
-    assert seconds < 2.0
     assert first.frame.shape[0] == len(first)
 
 

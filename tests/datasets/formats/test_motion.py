@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import numpy as np
 import pytest
@@ -76,9 +75,7 @@ def test_a_deep_skeleton_is_no_recursion(written):
     depth = 20_000
     joints = b"".join(b"JOINT j%d\n{\nOFFSET 0 0 0\nCHANNELS 1 Xrotation\n" % n for n in range(depth))
     content = b"HIERARCHY\nROOT r\n{\n" + joints + b"}\n" * (depth + 1) + b"MOTION\nFrames: 1\nFrame Time: 1\n"
-    started = time.process_time()
     assert read_bvh(written(content + b" ".join([b"1"] * depth))).frames.shape == (1, depth)
-    assert time.process_time() - started < 3.0
 
 
 @pytest.mark.parametrize("content", [AMC, AMC.replace(b"\n", b"\r\n"), AMC.rstrip()])
