@@ -10,14 +10,10 @@ from pathlib import Path
 
 import pytest
 from loopback import CONTENT, Server
+from mirrors import MIRRORS
 
 from mogp.datasets import store
 from mogp.datasets.registry import DataFile
-
-MIRRORS = [
-    *map(Path, filter(None, [os.environ.get("MOGP_DATA_MIRROR")])),
-    Path(__file__).resolve().parents[3] / "shared" / "data",
-]
 
 
 @pytest.fixture(autouse=True)

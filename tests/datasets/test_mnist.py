@@ -8,6 +8,7 @@ import tarfile
 import numpy as np
 import pytest
 from alike import assert_alike, assert_same_options
+from mirrors import MIRRORS
 from scipy import ndimage
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
@@ -20,8 +21,6 @@ from mogp.datasets.packaged import PACKAGED
 @pytest.fixture(scope="module")
 def published():
     """Images and labels of the archive, read without our parsers."""
-    from conftest import MIRRORS
-
     folder = next((folder for folder in MIRRORS if (folder / ARCHIVE).is_file()), None)
     if folder is None:
         pytest.skip(f"needs the real data files: set MOGP_DATA_MIRROR to a folder that holds {ARCHIVE}")

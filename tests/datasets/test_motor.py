@@ -18,6 +18,7 @@ def test_motor_is_the_published_table(shared_data, monkeypatch):
     assert dataset.Y.min() == -134.0
 
 
+@pytest.mark.filterwarnings("ignore::mogp.datasets.StandInWarning")
 @pytest.mark.parametrize("name", ["real", "stand-in"])
 def test_standardised_motor_has_zero_mean_and_unit_spread_and_can_be_undone(name, request, monkeypatch):
     if name == "real":

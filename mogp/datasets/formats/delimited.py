@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
+LONGEST_FIELD = 2**17
+"""Most characters of a field. The csv module has such a limit too, but one that any library may have moved."""
+
 
 def read_numbers(
     path: Path | str,
@@ -225,6 +228,8 @@ def _records(lines: list[tuple[int, str]], name: Path | str, delimiter: str | No
     at = 0
     try:
         for row in reader:
+            if max(map(len, row), default=0) > LONGEST_FIELD:
+                raise csv.Error(f"field larger than {LONGEST_FIELD} characters")
             if len(row) > 1 or any(row):
                 yield lines[at][0], row
             at = reader.line_num
