@@ -17,7 +17,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from mogp import project
+from mogp import datasets, project
 from mogp.companion import cards, ledger, results
 from mogp.companion.markdown import markdown_table
 from mogp.companion.provenance import versions
@@ -105,6 +105,7 @@ def context(build: Path, chapters: Sequence[SiteChapter]) -> dict[str, Any]:
         "notation": _notation(),
         "models": _models(pages),
         "datasets": cards.index(build),
+        "sets": len(datasets.names()),
         "versions": markdown_table(["package", "version"], versions().items()),
         "api_index": _api_index(),
     }

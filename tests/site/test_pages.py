@@ -33,6 +33,15 @@ def test_every_page_has_a_title_of_its_own(pages: dict[str, BeautifulSoup]) -> N
     assert len(set(titles)) == len(titles)
 
 
+def test_every_data_set_has_a_card_that_the_data_page_links(pages: dict[str, BeautifulSoup]) -> None:
+    from mogp.datasets import names
+
+    linked = {link["href"] for link in pages["chapters/guide/data.html"].find("article").find_all("a", href=True)}
+    for name in names():
+        assert f"data/{name}.html" in linked
+        assert pages[f"chapters/guide/data/{name}.html"].find("h1").get_text().startswith(name)
+
+
 def test_no_page_loads_anything_from_another_host(pages: dict[str, BeautifulSoup]) -> None:
     foreign = [
         (name, element[attribute])
