@@ -91,7 +91,8 @@ def _output_facts(dataset: Dataset, d: int) -> dict[str, Any]:
         classes = dataset.classes[name]
         counts = np.bincount(y.astype(int), minlength=len(classes))
         listed = ", ".join(f"{c} {n}" for c, n in zip(classes, counts, strict=True))
-        values = listed if len(classes) <= 10 else f"{len(classes)} classes of {counts.min()} to {counts.max()} points"
+        sizes = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else str(counts.min())
+        values = listed if len(classes) <= 10 else f"{len(classes)} classes of {sizes} points"
     else:
         low, high, mean = (round(float(value), 9) + 0.0 for value in (y.min(), y.max(), y.mean()))
         values = f"{low:.4g} to {high:.4g}, mean {mean:.4g}"
