@@ -70,31 +70,6 @@ def _walks(motions: Sequence[int]) -> Sequence[int]:
     return motions
 
 
-def mocap_8(
-    *, points: int | None = 200, standardise: bool = True, repetition: int = 0, seed: int = 1, format: Format = "auto"
-) -> Dataset:
-    """Walking: sixteen angles of arms and legs, four trials of CMU subject 8 with 200 frames each (HMOGP-LV §5.3.2).
-
-    A replica is a trial, an output a degree of freedom of a bone, the input the frame. Frames and, in each trial, each
-    channel have zero mean and unit variance; then `points` frames of each trial are taken at random, without
-    replacement, in the order drawn (None takes all). Held out is replica (d + `repetition`) mod R of output d.
-
-    Of the bones' channels those are kept that have the largest signal-to-noise ratios, as many as the documents have.
-    The documents ask for more than 20 dB without defining it; here the ratio is the variance of a moving average over
-    five frames to that of the rest, in the trial where it is smallest; `extras["snr"]` has it in dB.
-
-    `format` is "amc", "bvh", or "auto": AMC where all trials are on this machine, else BVH (see the module).
-    """
-    return _replicas("mocap-8", "real", *_recordings_of("mocap-8", format), points, standardise, repetition, seed)
-
-
-def mocap_8_standin(
-    *, points: int | None = 200, standardise: bool = True, repetition: int = 0, seed: int = 1, format: Format = "auto"
-) -> Dataset:
-    """Synthetic walks of the same lengths and channels."""
-    return _replicas("mocap-8", "stand-in", *_synthetic_of("mocap-8", format), points, standardise, repetition, seed)
-
-
 def mocap_9(
     *,
     layout: Literal["replicas", "channels"] = "replicas",
@@ -107,8 +82,8 @@ def mocap_9(
 ) -> Dataset:
     """Running: sixteen angles of head and legs, six trials of CMU subject 9 with 100 frames each (HMOGP-LV §5.3.2).
 
-    `layout="replicas"` is as in `mocap-8`. `layout="channels"` is Giraldo's MOCAP9: the AMC channels 6 to 25, counted
-    from 0, of motion 2 against the time in seconds, as in `mocap-7`; then `points`, `repetition` and `seed` mean
+    `layout="replicas"` is as in "mocap-8". `layout="channels"` is Giraldo's MOCAP9: the AMC channels 6 to 25, counted
+    from 0, of motion 2 against the time in seconds, as in "mocap-7"; then `points`, `repetition` and `seed` mean
     nothing, and `likelihood="Gamma"` gives the positive targets clip(2 y / max y, 1e-5, 2) of the author's code.
     (Thesis: 744 points; the recording has 130.)
 
@@ -137,40 +112,43 @@ def mocap_9_standin(
     return _replicas("mocap-9", "stand-in", *_synthetic_of("mocap-9", format), points, standardise, repetition, seed)
 
 
-def mocap_64(
-    *, points: int | None = 200, standardise: bool = True, repetition: int = 0, seed: int = 1, format: Format = "auto"
-) -> Dataset:
-    """Golf swings: nine angles of both arms, six trials of CMU subject 64 with 200 frames each (HMOGP-LV §5.3.2).
+def _entry(name: str, about: str) -> Entry:
+    """The loader and the stand-in of a study of trials with 200 frames each."""
 
-    Options and rules are those of `mocap-8`.
+    def load(
+        *,
+        points: int | None = 200,
+        standardise: bool = True,
+        repetition: int = 0,
+        seed: int = 1,
+        format: Format = "auto",
+    ) -> Dataset:
+        return _replicas(name, "real", *_recordings_of(name, format), points, standardise, repetition, seed)
+
+    def standin(
+        *,
+        points: int | None = 200,
+        standardise: bool = True,
+        repetition: int = 0,
+        seed: int = 1,
+        format: Format = "auto",
+    ) -> Dataset:
+        return _replicas(name, "stand-in", *_synthetic_of(name, format), points, standardise, repetition, seed)
+
+    load.__doc__ = f"""{about} with 200 frames each (HMOGP-LV §5.3.2).
+
+    A replica is a trial, an output a degree of freedom of a bone, the input the frame. Frames and, in each trial, each
+    channel have zero mean and unit variance; then `points` frames of each trial are taken at random, without
+    replacement, in the order drawn (None takes all). Held out is replica (d + `repetition`) mod R of output d.
+
+    Of the bones' channels those are kept that have the largest signal-to-noise ratios, as many as the documents have.
+    The documents ask for more than 20 dB without defining it; here the ratio is the variance of a moving average over
+    five frames to that of the rest, in the trial where it is smallest; `extras["snr"]` has it in dB.
+
+    `format` is "amc", "bvh", or "auto": AMC where all trials are on this machine, else BVH (see the module).
     """
-    return _replicas("mocap-64", "real", *_recordings_of("mocap-64", format), points, standardise, repetition, seed)
-
-
-def mocap_64_standin(
-    *, points: int | None = 200, standardise: bool = True, repetition: int = 0, seed: int = 1, format: Format = "auto"
-) -> Dataset:
-    """Synthetic swings of the same lengths and channels."""
-    return _replicas("mocap-64", "stand-in", *_synthetic_of("mocap-64", format), points, standardise, repetition, seed)
-
-
-def mocap_118(
-    *, points: int | None = 200, standardise: bool = True, repetition: int = 0, seed: int = 1, format: Format = "auto"
-) -> Dataset:
-    """Jumping: twelve angles of both legs, four trials of CMU subject 118 with 200 frames each (HMOGP-LV §5.3.2).
-
-    Options and rules are those of `mocap-8`.
-    """
-    return _replicas("mocap-118", "real", *_recordings_of("mocap-118", format), points, standardise, repetition, seed)
-
-
-def mocap_118_standin(
-    *, points: int | None = 200, standardise: bool = True, repetition: int = 0, seed: int = 1, format: Format = "auto"
-) -> Dataset:
-    """Synthetic jumps of the same lengths and channels."""
-    return _replicas(
-        "mocap-118", "stand-in", *_synthetic_of("mocap-118", format), points, standardise, repetition, seed
-    )
+    standin.__doc__ = "Synthetic recordings of the same lengths and channels."
+    return Entry(load, standin=standin)
 
 
 # What the documents use
@@ -453,10 +431,10 @@ def _npz_shape(path: Path) -> str:
 
 ENTRIES = {
     "mocap-7": Entry(mocap_7, standin=mocap_7_standin),
-    "mocap-8": Entry(mocap_8, standin=mocap_8_standin),
+    "mocap-8": _entry("mocap-8", "Walking: sixteen angles of arms and legs, four trials of CMU subject 8"),
     "mocap-9": Entry(mocap_9, standin=mocap_9_standin),
-    "mocap-64": Entry(mocap_64, standin=mocap_64_standin),
-    "mocap-118": Entry(mocap_118, standin=mocap_118_standin),
+    "mocap-64": _entry("mocap-64", "Golf swings: nine angles of both arms, six trials of CMU subject 64"),
+    "mocap-118": _entry("mocap-118", "Jumping: twelve angles of both legs, four trials of CMU subject 118"),
 }
 SHAPES: dict[str, Callable[[Path], str]] = {
     "mocap_bvh/*.bvh": _motion_shape(read_bvh),

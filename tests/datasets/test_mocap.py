@@ -132,8 +132,11 @@ def test_candidates_are_the_degrees_of_freedom_of_the_bones():
 
 
 def test_channels_left_out_are_the_noisiest(mirror):
-    assert set(mocap.STUDIES["mocap-8"].candidates) - set(mocap.mocap_8().outputs) == {"lhumerus.2", "rfemur.2"}
-    assert set(mocap.STUDIES["mocap-64"].candidates) - set(mocap.mocap_64().outputs) == {"lwrist.0"}
+    assert set(mocap.STUDIES["mocap-8"].candidates) - set(mocap.ENTRIES["mocap-8"].load().outputs) == {
+        "lhumerus.2",
+        "rfemur.2",
+    }
+    assert set(mocap.STUDIES["mocap-64"].candidates) - set(mocap.ENTRIES["mocap-64"].load().outputs) == {"lwrist.0"}
     assert mocap.mocap_9().outputs == mocap.mocap_9(format="npz").outputs
 
 
@@ -152,7 +155,7 @@ def test_targets_are_sampled_rows_of_standardised_trials(mirror):
 
 
 def test_without_sampling_and_scaling_targets_are_the_angles(mirror):
-    data = mocap.mocap_118(points=None, standardise=False)
+    data = mocap.ENTRIES["mocap-118"].load(points=None, standardise=False)
     raw = frames_of(mirror / "mocap_bvh" / "118_04.bvh")["LeftLeg.Xrotation"][1:]
     of = data.replica == 1
     assert len(data) == 497 + 645 + 691 + 646
@@ -162,14 +165,14 @@ def test_without_sampling_and_scaling_targets_are_the_angles(mirror):
 
 @pytest.mark.parametrize("repetition", [0, 2])
 def test_output_d_misses_replica_d_plus_repetition(mirror, repetition):
-    data = mocap.mocap_64(repetition=repetition)
+    data = mocap.ENTRIES["mocap-64"].load(repetition=repetition)
     for d in range(9):
         np.testing.assert_array_equal(data.held_out[:, d], data.replica == (d + repetition) % 6)
-    assert mocap.mocap_64(seed=2).digest != mocap.mocap_64().digest
+    assert mocap.ENTRIES["mocap-64"].load(seed=2).digest != mocap.ENTRIES["mocap-64"].load().digest
 
 
 def test_format_is_amc_only_where_all_trials_are_there(mirror):
-    assert "(BVH)" in mocap.mocap_8().description
+    assert "(BVH)" in mocap.ENTRIES["mocap-8"].load().description
     assert "(AMC)" in mocap.mocap_7().description
     assert "(BVH)" in mocap.mocap_7(format="bvh").description
 
