@@ -104,17 +104,16 @@ def _coordinate(dataset: Dataset, embedding: Embedding, seed: int) -> Floats:
         raise ValueError(f'embedding={embedding!r}; expected "tsne", "input" or "pca".')
     if embedding == "input" and P != 1:
         raise ValueError(f'{dataset.name} has {P} inputs; embedding="input" needs one. Use "tsne" or "pca".')
-    x = X[:, 0] if P == 1 else _principal(X) if embedding == "pca" else _tsne(X, seed)
+    x = X[:, 0] if P == 1 else _first_component(X) if embedding == "pca" else _tsne(X, seed)
     span = np.ptp(x)
     coordinate: Floats = (x - x.min()) / (span if span > 0.0 else 1.0)
     return coordinate
 
 
-def _principal(X: Floats) -> Floats:
-    """Scores on the first principal direction, whose largest entry is taken positive."""
-    centred = X - X.mean(axis=0)
-    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
-    scores: Floats = centred @ (direction * np.sign(direction[np.argmax(np.abs(direction))]))
+def _first_component(X: Floats) -> Floats:
+    from sklearn.decomposition import PCA
+
+    scores: Floats = PCA(1, svd_solver="covariance_eigh").fit_transform(X)[:, 0]
     return scores
 
 

@@ -188,10 +188,11 @@ def _observed(dataset: Dataset, d: int) -> tuple[NDArray[Any], NDArray[Any], NDA
 
 def _principal(X: Any) -> NDArray[Any]:
     """The first two principal components [N, 2] of the standardised columns of X [N, P]."""
-    dense = np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)
-    spread = dense.std(axis=0)
-    dense = (dense - dense.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return np.asarray(dense @ np.linalg.svd(dense, full_matrices=False)[2][:2].T)
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import StandardScaler
+
+    dense = X.toarray() if hasattr(X, "toarray") else X
+    return np.asarray(PCA(2, svd_solver="full").fit_transform(StandardScaler().fit_transform(dense)))
 
 
 def _short(text: str, width: int = 28) -> str:
