@@ -1,4 +1,4 @@
-"""What all tests share: quiet, one thread, no windows, and data of a few rows."""
+"""What all tests share: quiet, one thread, no windows, no network, and data of a few rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("MOGP_OFFLINE", "1")
 
 from collections.abc import Callable, Iterator
 from typing import Any
