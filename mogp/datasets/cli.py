@@ -108,6 +108,7 @@ def verify(
 
     Fails if a file is corrupt, cannot be parsed or holds something else than the registry says.
     """
+    from mogp.datasets import store
     from mogp.datasets.registry import files, registry
     from mogp.datasets.shapes import shape_of
 
@@ -124,6 +125,8 @@ def verify(
                     state, detail = "corrupt", f"{detail}; expected {file.shape}"
             except ValueError as problem:
                 state, detail = "corrupt", str(problem)
+            except store.DataUnavailableError as problem:
+                detail = f"can only be read together with another file: {str(problem).splitlines()[0]}"
         bad, absent = bad + (state == "corrupt"), absent + (state == "absent")
         console.print(f"{_coloured(f'{state:8}')} {file.path}", end="  ", highlight=False)
         console.print(detail, markup=False, highlight=False)
@@ -169,13 +172,13 @@ def _state(file: DataFile) -> tuple[str, str]:
     """`cache` or `mirror` and the path, `corrupt` and what is wrong, `package` and its name, or `absent`."""
     from mogp.datasets import store
 
-    present = [path for _, path in store.places(file) if path.is_file()]
-    corrupt = [problem for path in present if (problem := store.check(path, file))]
+    checked = [(place, path, store.check(path, file)) for place, path in store.places(file) if path.is_file()]
+    corrupt = [problem for _, _, problem in checked if problem is not None]
     if corrupt:
         return "corrupt", "; ".join(corrupt)
-    found = store.find(file)
-    if found:
-        return found.place, str(found.path)
+    if checked:
+        place, path, _ = checked[0]
+        return place, str(path)
     return ("package", file.package) if store.is_carried(file) else ("absent", file.url or file.note)
 
 

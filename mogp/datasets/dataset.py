@@ -103,7 +103,7 @@ class Dataset:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    @property
+    @cached_property
     def data(self) -> MultiOutputData:
         """The observations as `MultiOutputData`, ready for a model."""
         from mogp.data import MultiOutputData

@@ -8,6 +8,7 @@ fetch the same file at once. If the cache cannot be written, a warning says so a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -207,6 +208,7 @@ def _download(file: DataFile) -> Path:
     except requests.HTTPError as error:
         raise DataUnavailableError(f"the server answered {error}") from error
     except requests.ConnectionError as error:
+        _alive.clear()
         if isinstance(error, requests.ConnectTimeout):
             _dead[_host(file.url)] = time.monotonic()
         raise DataUnavailableError(f"cannot reach {file.url}, or the connection broke") from error
@@ -223,27 +225,25 @@ def _need_network(url: str) -> None:
     """Raise if the host of `url`, or every host, has just been out of reach.
 
     Being offline is found out once, not once a file: the host is asked together with two others of the registry, and
-    if none answers in `PROBE_SECONDS`, no download is tried for `OFFLINE_SECONDS`.
+    if none answers in `PROBE_SECONDS`, no download is tried for `OFFLINE_SECONDS`. Once one has answered, none is asked
+    again until a download fails.
     """
     host, now = _host(url), time.monotonic()
     for name in ("", host):
         if now - _dead.get(name, -OFFLINE_SECONDS) < OFFLINE_SECONDS:
             raise DataUnavailableError(f"{name} could not be reached" if name else "there is no network")
-    if host in _alive:
+    if _alive:
         return
-    others = [other for other in dict.fromkeys(_host(file.url) for file in registry().values() if file.url)]
+    asked = list(dict.fromkeys([host, *(_host(file.url) for file in registry().values() if file.url)]))[:3]
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    asked = list(dict.fromkeys([host, *others]))[:3]
     for each in asked:
         threading.Thread(target=_ask, args=(each, answers), daemon=True).start()
-    try:
+    with contextlib.suppress(queue.Empty):
         for _ in asked:
             answered = answers.get(timeout=max(0.0, now + PROBE_SECONDS - time.monotonic()))
             if answered is not None:
                 _alive.add(answered)
                 return
-    except queue.Empty:
-        pass
     _dead[""] = now
     raise DataUnavailableError(f"there is no network: none of {', '.join(asked)} answers")
 

@@ -145,6 +145,19 @@ def test_being_offline_is_found_out_once_in_under_three_seconds(file, monkeypatc
     assert len(asked) == 3
 
 
+def test_hosts_are_asked_once_until_a_download_fails(file, server, monkeypatch):
+    asked, head = [], requests.head
+    monkeypatch.setattr(store, "registry", dict)
+    monkeypatch.setattr(requests, "head", lambda host, timeout: (asked.append(host), head(host, timeout=timeout)))
+    for number in range(3):
+        fetch(replace(file, path=f"set/{number}.bin"))
+    assert len(asked) == 1
+    with pytest.raises(DataUnavailableError, match="cannot reach"):
+        fetch(replace(file, path="set/3.bin", url="http://nowhere.invalid/file.bin"))
+    fetch(replace(file, path="set/4.bin"))
+    assert len(asked) == 2
+
+
 def test_offline_is_forgotten_after_a_while(file, server, monkeypatch):
     monkeypatch.setattr(store, "_dead", {"": time.monotonic() - store.OFFLINE_SECONDS - 1})
     assert fetch(file).path.read_bytes() == CONTENT

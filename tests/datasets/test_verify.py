@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -145,3 +146,13 @@ def test_verify_tells_a_file_without_checksum_that_cannot_be_parsed(content, tmp
     result = CliRunner().invoke(data_app, ["verify", "motor"])
     assert result.exit_code == 1
     assert "corrupt  motor/mcycle.csv" in result.output
+
+
+def test_verify_of_a_file_whose_companion_is_missing_is_no_failure(shared_data, tmp_path, monkeypatch):
+    """A Mulan table needs the list of its labels to be read."""
+    (tmp_path / "mulan_extra").mkdir()
+    shutil.copyfile(shared_data / "mulan_extra" / "yeast-test.arff", tmp_path / "mulan_extra" / "yeast-test.arff")
+    monkeypatch.setenv("MOGP_DATA_MIRROR", str(tmp_path))
+    result = CliRunner().invoke(data_app, ["verify", "yeast"])
+    assert result.exit_code == 0
+    assert "together with another file: no copy of mulan_extra/yeast.xml" in result.output
