@@ -8,6 +8,7 @@ from typing import Any
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy.spatial.distance import cdist
 
 from mogp.data import Array
 from mogp.linalg import cholesky_and_jitter
@@ -84,7 +85,7 @@ def _dead_latents(model: Any) -> list[str]:
     W = getattr(getattr(model, "prior", None), "W", None)
     if W is None:
         return []
-    scales = np.mean(model.prior.kernels.K_diag(tf.convert_to_tensor(model.inducing.Z)), axis=1)
+    scales = np.mean(tf.linalg.diag_part(model.inducing.Kuu(model.prior.kernels)), axis=1)
     power = np.asarray(W) ** 2 * np.tile(scales, model.prior.copies)
     share = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
     dead = np.flatnonzero(share.max(0) < 0.01)
@@ -105,7 +106,7 @@ def _coinciding_points(model: Any) -> list[str]:
         if not hasattr(kernel, "lengthscales"):
             continue
         scaled = np.asarray(kernel.slice(points)[0]) / np.asarray(kernel.lengthscales)
-        distance = np.sqrt(np.maximum(((scaled[:, None] - scaled[None]) ** 2).sum(-1), 0)) + 1e9 * np.eye(len(points))
+        distance = cdist(scaled, scaled) + 1e9 * np.eye(len(points))
         close = int((distance.min(1) < 1e-2).sum())
         if close:
             findings.append(

@@ -175,6 +175,8 @@ def fit(
 def _compiled(model: Any, source: Source, optimizer: Optimizer, jit_compile: bool) -> Callable[..., tf.Tensor]:
     def one(step: tf.Tensor) -> tf.Tensor:
         batch = source(step)
+        if hasattr(model, "update_local"):
+            model.update_local(batch)
         return optimizer.step(model, lambda: model.training_loss(batch))
 
     dtype = gpflow.default_float()
@@ -213,6 +215,8 @@ def _fit_lbfgs(
         raise ValueError(
             "L-BFGS needs the same objective at every step: use batch_size=None, or Adam() with mini-batches."
         )
+    if getattr(model, "local", ()):
+        raise ValueError("a likelihood of this model stores theta for each row, updated step by step: use Adam().")
     batch = data.full() if isinstance(data, MultiOutputData) else data(0)
     loss = tf.function(lambda: model.training_loss(batch), autograph=False)
     first, second = float(loss()), float(loss())

@@ -39,6 +39,11 @@ class InducingPoints(gpflow.Module):
         return int(self.Z.shape[-2])
 
     @property
+    def input_dim(self) -> int:
+        """Columns of the inputs that the model reads."""
+        return int(self.Z.shape[-1])
+
+    @property
     def num_sets(self) -> int | None:
         """Number of sets, or None when one set is shared."""
         return int(self.Z.shape[0]) if self.Z.shape.rank == 3 else None

@@ -15,9 +15,12 @@ _VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("value
 
 
 @contextmanager
-def parameters_read_once() -> Iterator[None]:
-    """Inside, the parameters of stacked kernels are read and transformed at their first use only."""
-    token = _VALUES.set({})
+def parameters_read_once(values: dict[tuple[int, ...], tf.Tensor] | None = None) -> Iterator[None]:
+    """Inside, the parameters of stacked kernels are read and transformed at their first use only.
+
+    `values`, by `key`, are taken in place of the parameters' own.
+    """
+    token = _VALUES.set({} if values is None else dict(values))
     try:
         yield
     finally:
@@ -87,12 +90,15 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         parts = [_K(list(members), X, X2) for members in zip(*(k.kernels for k in kernels), strict=True)]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
-        lengthscales = _rows([k.lengthscales for k in kernels])
+        lengthscales = rows([k.lengthscales for k in kernels])
+        if lengthscales.shape[-1] == 1 and X.shape.rank == other.shape.rank == 2:
+            distance = square_distance(_active(kind, X), _active(kind, other))
+            return proxy(kernels, rank=2).K_r2(distance / tf.square(lengthscales))
         A = _active(kind, X) / lengthscales
         B = A if other is X else _active(kind, other) / lengthscales
-        return _proxy(kernels, rank=2).K_r2(_square_distance(A, B))
+        return proxy(kernels, rank=2).K_r2(square_distance(A, B))
     if type(kind) is Linear:
-        weighted = _active(kind, X) * _rows([k.variance for k in kernels])
+        weighted = _active(kind, X) * rows([k.variance for k in kernels])
         return tf.linalg.matmul(weighted, _active(kind, other), transpose_b=True)
     x, x2 = ([p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
     return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
@@ -104,9 +110,9 @@ def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
         parts = [_K_diag(list(members), X) for members in zip(*(k.kernels for k in kernels), strict=True)]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
-        return tf.broadcast_to(_stacked([k.variance for k in kernels])[:, None], [len(kernels), tf.shape(X)[-2]])
+        return tf.broadcast_to(stacked([k.variance for k in kernels])[:, None], [len(kernels), tf.shape(X)[-2]])
     if type(kind) is Linear:
-        return tf.reduce_sum(tf.square(_active(kind, X)) * _rows([k.variance for k in kernels]), -1)
+        return tf.reduce_sum(tf.square(_active(kind, X)) * rows([k.variance for k in kernels]), -1)
     x = [X] * len(kernels) if X.shape.rank == 2 else tf.unstack(X)
     return tf.stack([k(p, full_cov=False) for k, p in zip(kernels, x, strict=True)])
 
@@ -124,34 +130,33 @@ def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return total
 
 
-def _rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
+def rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     """Scalars or `[P]` vectors, one a kernel, as `[G, 1, P or 1]`."""
     if len({tuple(p.shape) for p in parameters}) == 1:
-        return tf.reshape(_stacked(parameters), [len(parameters), 1, -1])
+        return tf.reshape(stacked(parameters), [len(parameters), 1, -1])
     vectors = [tf.reshape(p, [-1]) for p in parameters]
     width = max(int(v.shape[0]) for v in vectors)
     return tf.stack([tf.broadcast_to(v, [width]) for v in vectors])[:, None, :]
 
 
-def _proxy(kernels: Sequence[Kernel], rank: int) -> Any:
+def proxy(kernels: Sequence[Kernel], rank: int) -> Any:
     """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own formula is used.
 
     Lengthscales are left out: the distances that the formula is given are scaled already.
     """
-    proxy = object.__new__(type(kernels[0]))
-    proxy.__dict__.update(kernels[0].__dict__)
+    one = object.__new__(type(kernels[0]))
+    one.__dict__.update(kernels[0].__dict__)
     for name, value in kernels[0].__dict__.items():
         if isinstance(value, gpflow.Parameter) and value.shape.rank == 0 and name != "lengthscales":
-            proxy.__dict__[name] = tf.reshape(_stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank)
-    return proxy
+            one.__dict__[name] = tf.reshape(stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank)
+    return one
 
 
-def _stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
+def stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     """Values of equal shapes, stacked: with one transformation for all where they have the same."""
-    memo = _VALUES.get()
-    key = tuple(id(p) for p in parameters)
-    if memo is not None and key in memo:
-        return memo[key]
+    memo, name = _VALUES.get(), key(parameters)
+    if memo is not None and name in memo:
+        return memo[name]
     first = parameters[0]
     if all(p is first for p in parameters):
         values = tf.stack([tf.convert_to_tensor(first)] * len(parameters))
@@ -160,12 +165,17 @@ def _stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     else:
         values = tf.stack([tf.convert_to_tensor(p) for p in parameters])
     if memo is not None:
-        memo[key] = values
+        memo[name] = values
     return values
 
 
-def _square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
-    """`[G, N, N']` squared distances between the rows of `A [G, N, P]` and `B [G, N', P]`, in one product:
+def key(parameters: Sequence[gpflow.Parameter]) -> tuple[int, ...]:
+    """The name of these parameters among those read once."""
+    return tuple(id(p) for p in parameters)
+
+
+def square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
+    """`[…, N, N']` squared distances between the rows of `A […, N, P]` and `B […, N', P]`, in one product:
 
     `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`. Rounding may leave them a little below zero, which GPflow's kernels allow for.
     """

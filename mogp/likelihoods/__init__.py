@@ -10,13 +10,14 @@
 | `Bernoulli` | logit | 0 or 1 |
 | `Poisson` | log rate | counts |
 | `ZeroInflatedPoisson` | logit of extra zeros, log rate | counts |
-| `Softmax`, `RobustMax` | one for each class | labels 0, 1, ... |
+| `Softmax`, `AugmentReduce`, `RobustMax` | one for each class | labels 0, 1, ... |
 
 All are `gpflow.likelihoods.Likelihood`s, and GPflow's own can stand in their place. `PerOutput` gives each output its
 own. `check_targets` and `sample_y` work for both kinds.
 """
 
-from mogp.likelihoods.base import DistributionLikelihood, bounded, bounded_exp
+from mogp.likelihoods.augment import AugmentReduce
+from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions, bounded, bounded_exp
 from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, HeteroscedasticGaussian
 from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
 from mogp.likelihoods.multiclass import RobustMax, Softmax
@@ -25,6 +26,7 @@ from mogp.likelihoods.sampling import conditional, sample_y
 from mogp.likelihoods.targets import TargetRule, check_targets, target_rules
 
 __all__ = [
+    "AugmentReduce",
     "Bernoulli",
     "Beta",
     "DistributionLikelihood",
@@ -34,6 +36,7 @@ __all__ = [
     "HeteroscedasticGaussian",
     "PerOutput",
     "Poisson",
+    "ReadsFunctions",
     "RobustMax",
     "Softmax",
     "TargetRule",

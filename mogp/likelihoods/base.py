@@ -15,8 +15,17 @@ from tensorflow_probability import distributions as tfd
 
 from mogp.likelihoods.quadrature import GaussHermite
 from mogp.likelihoods.targets import TargetRule
+from mogp.priors import View
 
-__all__ = ["DistributionLikelihood", "bounded", "bounded_exp", "column", "draw", "log_normal_dispersion"]
+__all__ = [
+    "DistributionLikelihood",
+    "ReadsFunctions",
+    "bounded",
+    "bounded_exp",
+    "column",
+    "draw",
+    "log_normal_dispersion",
+]
 
 FUNCTION_LIMIT = 20.0
 
@@ -51,6 +60,31 @@ def draw(distribution: tfd.Distribution, dtype: tf.DType, seed: int | TensorType
     """A draw [..., N, 1] from a distribution of batch shape [..., N] that depends on the seed and on nothing else."""
     pair = np.array([seed], np.int64).view(np.int32) if isinstance(seed, int | np.integer) else tf.cast(seed, tf.int32)
     return tf.cast(distribution.sample(seed=pair), dtype)[..., None]
+
+
+class ReadsFunctions(abc.ABC):
+    """A likelihood that asks the posterior for what it needs: some functions of a row, their covariance, joint draws.
+
+    (Others are handed the marginals of all their functions, and so take the functions to be independent at a row.)
+    """
+
+    @abc.abstractmethod
+    def expectations(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """The expected log-likelihood of each row, or a bound on it, `[N]`.
+
+        Args:
+            f: the functions at the rows.
+            Y: `[N, T]` targets.
+            ids: `[N]` which rows of the data they are.
+        """
+
+    @abc.abstractmethod
+    def predictive(self, f: View) -> tuple[tf.Tensor, tf.Tensor]:
+        """Predictive mean and variance of the targets, `[N, T]`."""
+
+    @abc.abstractmethod
+    def log_density(self, f: View, Y: tf.Tensor) -> tf.Tensor:
+        """Log predictive density of the targets, `[N]`."""
 
 
 class DistributionLikelihood(QuadratureLikelihood, abc.ABC):

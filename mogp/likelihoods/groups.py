@@ -12,7 +12,7 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood, ScalarLikelihood
 from gpflow.quadrature import GaussianQuadrature
 
-from mogp.likelihoods.base import DistributionLikelihood
+from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions
 
 
 class Group(NamedTuple):
@@ -34,12 +34,19 @@ class Group(NamedTuple):
         first = self.members[0]
         if all(member is first for member in self.members):
             return first
+        if hasattr(first, "merged"):
+            return first.merged(self.members, sizes)
         merged = object.__new__(type(first))
         merged.__dict__.update(first.__dict__)
         for name in _parameters(first):
             values = tf.stack([tf.convert_to_tensor(getattr(member, name)) for member in self.members])
             merged.__dict__[name] = tf.repeat(values, tf.stack(sizes))[:, None]
         return merged
+
+    @property
+    def reads_functions(self) -> bool:
+        """Whether the likelihood asks for the functions it needs, rather than being handed their marginals."""
+        return isinstance(self.members[0], ReadsFunctions)
 
     @property
     def reads_inputs(self) -> bool:
@@ -58,6 +65,8 @@ def groups(likelihoods: Sequence[Likelihood]) -> tuple[Group, ...]:
 
 def _alike(likelihood: Likelihood) -> Any:
     """Equal for likelihoods that one call can serve; None for one that only goes with itself."""
+    if hasattr(likelihood, "alike"):
+        return None if likelihood.alike is None else (type(likelihood), likelihood.alike)
     if isinstance(likelihood, DistributionLikelihood) and not likelihood.parameters:
         return type(likelihood), likelihood.quadrature.n_gh
     if not isinstance(likelihood, ScalarLikelihood):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd, log
+from typing import Literal, TypeAlias, get_args
 
 import gpflow
 import numpy as np
@@ -11,12 +13,17 @@ from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
 from gpflow.quadrature import hermgauss
 
+from mogp.likelihoods.base import ReadsFunctions
 from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
+from mogp.priors import View, independent_functions
 
-__all__ = ["RobustMax", "Softmax"]
+__all__ = ["Covariance", "RobustMax", "Softmax"]
+
+Covariance: TypeAlias = Literal["exact", "independent"]
+"""How the class functions of a row depend on each other: as under q, or not at all."""
 
 
-class Softmax(gpflow.likelihoods.Softmax):
+class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
     r"""$p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ for labels $k = 0..C-1$, integrated by Monte Carlo.
 
     GPflow's likelihood with randomness that can be repeated. Training draws $S$ (`samples`) new points of $q(f)$ for
@@ -24,12 +31,26 @@ class Softmax(gpflow.likelihoods.Softmax):
     one fixed set of `prediction_samples` standard normal draws for every row: the probabilities of a row sum to one,
     are the same in every call and whatever the other rows, and asking for them leaves the generator alone.
 
+    In a `SparseMOGP` the draws are of the $L$ latent GPs, mixed to class functions, so the classes are correlated as
+    they are under $q$ (`covariance="exact"`); `"independent"` draws every class function from its marginal.
+
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
     """
 
-    def __init__(self, classes: int, samples: int = 20, *, prediction_samples: int = 1000, seed: int = 0) -> None:
-        _at_least_two("Softmax", classes)
+    def __init__(
+        self,
+        classes: int,
+        samples: int = 20,
+        *,
+        covariance: Covariance = "exact",
+        prediction_samples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        _at_least_two(type(self).__name__, classes)
+        if covariance not in get_args(Covariance):
+            raise ValueError(f"covariance={covariance!r}; choose 'exact' or 'independent'.")
         super().__init__(classes)
+        self.covariance = covariance
         self.function_labels = _class_labels(classes)
         self.num_monte_carlo_points = samples
         self.prediction_samples = prediction_samples
@@ -55,17 +76,38 @@ class Softmax(gpflow.likelihoods.Softmax):
     def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
         return _of_class(self._log_probabilities(Fmu, Fvar), Y)
 
+    def expectations(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+        """The mean log-softmax of `samples` draws, `[N]`."""
+        f = self._seen(f)
+        shape = [self.num_monte_carlo_points, tf.shape(Y)[0], f.num_latents]
+        F = f.points(self.generator.normal(shape, dtype=Y.dtype))
+        return tf.reduce_mean(_of_class(tf.nn.log_softmax(F), Y), axis=0)
+
+    def predictive(self, f: View) -> tuple[tf.Tensor, tf.Tensor]:
+        """Class probabilities `[N, C]`, and the variances of the indicators of the classes."""
+        p = tf.exp(self._mean_softmax(self._seen(f).points, f.num_latents, 2))
+        return p, p - p**2
+
+    def log_density(self, f: View, Y: tf.Tensor) -> tf.Tensor:
+        """Log probability of the label, `[N]`."""
+        return _of_class(self._mean_softmax(self._seen(f).points, f.num_latents, 2), Y)
+
+    def _seen(self, f: View) -> View:
+        """The functions as this likelihood takes them to be distributed."""
+        if self.covariance == "exact":
+            return f
+        return View(independent_functions(f.marginals()), 0, self.num_classes, None)
+
     def _log_probabilities(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
+        return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), self.num_classes, len(Fmu.shape))
+
+    def _mean_softmax(self, draw: Callable[[tf.Tensor], tf.Tensor], width: int, rank: int) -> tf.Tensor:
         """The log of the mean softmax over the fixed draws, at most 100 of them in memory at a time."""
         block = gcd(self.prediction_samples, 100)
-        shape = [self.prediction_samples // block, block, *[1] * (len(Fmu.shape) - 1), self.num_classes]
-        draws = tf.cast(np.random.default_rng(self.seed).standard_normal(shape), Fmu.dtype)
-
-        def log_sum(noise: tf.Tensor) -> tf.Tensor:
-            return tf.reduce_logsumexp(tf.nn.log_softmax(_reparametrise(Fmu, Fvar, noise)), axis=0)
-
-        blocks = tf.stack([log_sum(noise) for noise in tf.unstack(draws)])
-        return tf.reduce_logsumexp(blocks, axis=0) - log(self.prediction_samples)
+        shape = [self.prediction_samples // block, block, *[1] * (rank - 1), width]
+        fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(shape), gpflow.default_float())
+        sums = [tf.reduce_logsumexp(tf.nn.log_softmax(draw(noise)), axis=0) for noise in tf.unstack(fixed)]
+        return tf.reduce_logsumexp(tf.stack(sums), axis=0) - log(self.prediction_samples)
 
 
 class RobustMax(gpflow.likelihoods.MultiClass):

@@ -17,12 +17,13 @@ from mogp.batches import Batch, OutputBatch
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
-from mogp.likelihoods import PerOutput, sample_y
+from mogp.likelihoods import PerOutput, ReadsFunctions, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.posteriors import Factors, Full, Posterior
-from mogp.priors import Conditional, Marginals, Prior
+from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
 
 _ROWS_AT_ONCE = 8192
+_CLASSES = (gpflow.likelihoods.Softmax, gpflow.likelihoods.MultiClass)
 
 
 class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
@@ -32,7 +33,10 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     likelihood of output $d$ reads the $J_d$ functions it owns. The bound is
 
     $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))}\log p(y_{dn} \mid f)
-      - \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)].$$
+      - \beta \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)],\qquad \beta = 1.$$
+
+    Likelihoods that read the functions themselves (`Softmax`, `AugmentReduce`) have the expectation under the joint
+    $q$ of a row in place of the product of marginals.
 
     Args:
         prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`.
@@ -40,6 +44,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or a `PerOutput`.
         posterior: the variational family; `Full()` (whitened) if None.
         names: the outputs' names; those of the likelihood's dict, or "output 0", … if None.
+        kl_weight: $\beta$; anything but 1 gives up the bound for a tempered one.
     """
 
     def __init__(
@@ -49,8 +54,12 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         likelihood: Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood] | PerOutput,
         posterior: Posterior | None = None,
         names: Sequence[str] | None = None,
+        kl_weight: float = 1.0,
     ) -> None:
         super().__init__()
+        if not kl_weight >= 0:
+            raise ValueError(f"kl_weight={kl_weight}; it must not be negative, and is 1 for a bound on the evidence.")
+        self.kl_weight = kl_weight
         if isinstance(likelihood, Likelihood):
             likelihood = [likelihood]
         self.likelihood = likelihood if isinstance(likelihood, PerOutput) else PerOutput(likelihood)
@@ -92,7 +101,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         with parameters_read_once():
             factors = self.factors()
             terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(self._batch(data), factors)]
-            return tf.add_n(terms) - self.kl(factors)
+            return tf.add_n(terms) - self.kl_weight * self.kl(factors)
 
     def data_terms(self, data: Batch | MultiOutputData) -> tf.Tensor:
         """The expected log-likelihood of each output, scaled to all its rows, `[D]`."""
@@ -109,13 +118,18 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         functions = self.condition(batch.X, factors)
         for group in groups(self.likelihood.likelihoods):
             own = [batch.outputs[d] for d in group.outputs]
-            f = self._marginals(functions, group, own)
             sizes = [tf.shape(o.weight)[0] for o in own]
+            Y, weight = tf.concat([o.Y for o in own], 0), tf.concat([o.weight for o in own], 0)
+            if group.reads_functions:
+                view = self._view(functions, group.outputs, own)
+                ids = tf.concat([o.ids for o in own], 0)
+                yield group.outputs, weight * group.likelihood(sizes).expectations(view, Y, ids)
+                continue
+            f = self._marginals(functions, group, own)
             if group.reads_inputs:
                 X = tf.concat([batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0)
             else:
                 X = tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
-            Y, weight = tf.concat([o.Y for o in own], 0), tf.concat([o.weight for o in own], 0)
             expected = group.likelihood(sizes).variational_expectations(X, f.mean, f.var, Y)
             yield group.outputs, weight * expected
 
@@ -128,6 +142,34 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
             return Marginals(*(_outputs_first(a, len(ranges)) for a in f))
         parts = [functions.marginals(r, o.rows) for r, o in zip(ranges, own, strict=True)]
         return Marginals(tf.concat([p.mean for p in parts], 0), tf.concat([p.var for p in parts], 0))
+
+    def _view(self, functions: Conditional, outputs: Sequence[int], own: Sequence[OutputBatch]) -> View:
+        """The functions of each output at its rows, the outputs one after the other."""
+        ranges = [self.likelihood.functions(d) for d in outputs]
+        if len(outputs) == 1:
+            return View(functions, ranges[0].start, len(ranges[0]), own[0].rows)
+        sizes = [tf.shape(o.weight)[0] for o in own]
+        rows = [tf.range(tf.cast(n, tf.int64)) if o.rows is None else o.rows for o, n in zip(own, sizes, strict=True)]
+        first = tf.repeat(tf.constant([r.start for r in ranges], tf.int64), tf.stack(sizes))
+        return View(functions, first, max(map(len, ranges)), tf.concat(rows, 0))
+
+    def update_local(self, batch: Batch) -> None:
+        """Bring what likelihoods store for each row up to date with the model, for the rows of a batch.
+
+        `fit` calls it before every step. Most likelihoods store nothing, and then nothing is computed.
+        """
+        if not self.local:
+            return
+        functions = self.condition(batch.X)
+        for d in self.local:
+            own = batch.outputs[d]
+            self.likelihood.likelihoods[d].update_local(self._view(functions, [d], [own]), own.Y, own.ids)
+
+    @property
+    def local(self) -> tuple[int, ...]:
+        """Outputs whose likelihoods store something for each row."""
+        stored = (getattr(one, "log_theta", None) for one in self.likelihood.likelihoods)
+        return tuple(d for d, one in enumerate(stored) if one is not None)
 
     def kl(self, factors: Factors | None = None) -> tf.Tensor:
         """`KL[q(u) || p(u)]`, summed over the latent GPs."""
@@ -149,7 +191,17 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         return data
 
     def check(self, data: MultiOutputData) -> None:
-        """Raise unless the data fit the model: outputs, input dimension, targets that the likelihoods allow."""
+        """Raise unless the model can be trained on the data: outputs, inputs, targets that the likelihoods allow."""
+        self._check_fits(data)
+        for d in self.local:
+            rows = self.likelihood.likelihoods[d].log_theta.shape[0]
+            if len(data.X) > rows:
+                raise ValueError(
+                    f"the likelihood of {self.names[d]!r} stores theta for {rows} rows, the data have {len(data.X)} "
+                    "rows of inputs; give it rows=len(data.X)."
+                )
+
+    def _check_fits(self, data: MultiOutputData) -> None:
         if data.num_outputs != len(self.names):
             raise ValueError(
                 f"the data have {data.num_outputs} outputs ({', '.join(data.names)}), "
@@ -160,9 +212,9 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
                 f"the data have the outputs in the order {', '.join(data.names)}, the model in the order "
                 f"{', '.join(self.names)}; build the data in the order of the model."
             )
-        expected = int(self.inducing.Z.shape[-1])
+        expected = self.inducing.input_dim
         if data.input_dim != expected:
-            raise ValueError(f"the data have {data.input_dim} input columns, the inducing inputs have {expected}.")
+            raise ValueError(f"the data have {data.input_dim} input columns, the model reads {expected}.")
         self.likelihood.check(data)
 
     # ------------------------------------------------------------------------------------------------- prediction
@@ -200,20 +252,54 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         wanted = range(len(self.names)) if output is None else [self.index(output)]
         parts = []
         for d in wanted:
-            f = conditional.marginals(self.likelihood.functions(d))
-            parts.append(self.likelihood.likelihoods[d].predict_mean_and_var(X, f.mean, f.var))
+            likelihood, functions = self.likelihood.likelihoods[d], self.likelihood.functions(d)
+            if isinstance(likelihood, ReadsFunctions):
+                parts.append(likelihood.predictive(View(conditional, functions.start, len(functions), None)))
+            else:
+                f = conditional.marginals(functions)
+                parts.append(likelihood.predict_mean_and_var(X, f.mean, f.var))
         return tf.concat([m for m, _ in parts], -1), tf.concat([v for _, v in parts], -1)
+
+    def predict_classes(self, Xnew: npt.ArrayLike, output: int | str = 0) -> npt.NDArray[np.int64]:
+        """The most probable class of one output at each row of `Xnew [N, P]`: labels `[N]`."""
+        X, d = self._inputs(Xnew), self.index(output)
+        if len(self.likelihood.functions(d)) < 2 or not isinstance(self.likelihood.likelihoods[d], _CLASSES):
+            kind = type(self.likelihood.likelihoods[d]).__name__
+            raise ValueError(
+                f"output {self.names[d]!r} has the likelihood {kind}, which has no classes; use predict_y."
+            )
+        blocks = [X[start : start + _ROWS_AT_ONCE] for start in range(0, X.shape[0], _ROWS_AT_ONCE)]
+        picked = [np.argmax(self.predict_y(block, d)[0], axis=-1) for block in blocks]
+        return np.concatenate([np.empty(0, np.int64), *picked])
+
+    def global_coregionalisation(self) -> Array:
+        r"""How strongly outputs are coupled, `[D, D]`: mean $|B_g|$ over latents and over pairs of functions.
+
+        $\frac1{J_d J_{d'}}\sum_{j \in d, j' \in d'} \frac1G\sum_g |B_{g,jj'}|$, Ma's "global absolute coregionalisation
+        matrix" of one fit. Scales of kernels are not in it: compare models whose kernels have unit variance.
+        """
+        B = self.prior.coregionalisation()
+        share = np.zeros((len(self.names), self.prior.num_functions))
+        for d in range(len(self.names)):
+            own = self.likelihood.functions(d)
+            share[d, own.start : own.stop] = 1 / len(own)
+        coupling: Array = share @ np.mean([np.abs(one) for one in B], axis=0) @ share.T
+        return coupling
 
     def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, `[N_d]` for each output by name."""
-        self.check(data)
+        self._check_fits(data)
         batch = data.full()
         conditional = self.condition(batch.X)
         densities = {}
         for d, (name, own) in enumerate(zip(self.names, batch.outputs, strict=True)):
+            likelihood = self.likelihood.likelihoods[d]
+            if isinstance(likelihood, ReadsFunctions):
+                densities[name] = likelihood.log_density(self._view(conditional, [d], [own]), own.Y)
+                continue
             f = conditional.marginals(self.likelihood.functions(d), own.rows)
             X = batch.X if own.rows is None else tf.gather(batch.X, own.rows)
-            densities[name] = self.likelihood.likelihoods[d].predict_log_density(X, f.mean, f.var, own.Y)
+            densities[name] = likelihood.predict_log_density(X, f.mean, f.var, own.Y)
         return densities
 
     def predict_f_samples(
@@ -227,12 +313,16 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """Draws of the targets of one output, `[samples, N, T_d]`, independent over points.
 
         As the bound, `predict_y` and `predict_log_density`, they take the functions of an output to be independent at a
-        point (the product of their marginals).
+        point (the product of their marginals), unless the likelihood reads the functions jointly.
         """
         d = self.index(output)
         X = self._inputs(Xnew)
-        f = self.condition(X).marginals(self.likelihood.functions(d))
-        F = f.mean + tf.sqrt(f.var) * tf.random.stateless_normal([samples, *f.mean.shape], [seed, 1], dtype=f.var.dtype)
+        conditional, functions = self.condition(X), self.likelihood.functions(d)
+        if getattr(self.likelihood.likelihoods[d], "covariance", "independent") == "independent":
+            conditional = independent_functions(conditional.marginals(functions))
+            functions = range(len(functions))
+        shape = [samples, X.shape[0], conditional.num_latents]
+        F = conditional.points(functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype))
         X = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
         return sample_y(self.likelihood.likelihoods[d], F, [seed, 2], X)
 
@@ -289,7 +379,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         )
         if X.shape.rank == 1:
             X = X[:, None]
-        expected = int(self.inducing.Z.shape[-1])
+        expected = self.inducing.input_dim
         if X.shape.rank != 2 or X.shape[1] != expected:
             raise ValueError(f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing inputs.")
         return X

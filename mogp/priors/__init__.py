@@ -1,6 +1,17 @@
 """Priors: how latent GPs make the latent parameter functions of the likelihoods."""
 
-from mogp.priors.base import Conditional, Marginals, Prior
-from mogp.priors.mixing import ICM, LMC, Independent
+from mogp.priors.base import Conditional, Marginals, Prior, View
+from mogp.priors.expanded import ExpandedLMC
+from mogp.priors.mixing import ICM, LMC, Independent, independent_functions
 
-__all__ = ["Conditional", "ICM", "Independent", "LMC", "Marginals", "Prior"]
+__all__ = [
+    "Conditional",
+    "ExpandedLMC",
+    "ICM",
+    "Independent",
+    "LMC",
+    "Marginals",
+    "Prior",
+    "View",
+    "independent_functions",
+]

@@ -47,8 +47,79 @@ class Conditional(ABC):
         """
 
     @abstractmethod
+    def contrasts(
+        self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
+    ) -> Marginals:
+        """Marginals `[N, S]` of the differences `f_s - f_r` at each row, with their covariance.
+
+        Args:
+            functions: `[N, S]`, which functions `s` at each row.
+            reference: `[N]`, the function `r` of each row.
+            rows: `[N]` positions among the inputs; None for all.
+            independent: take the functions to be independent, as in a product of their marginals.
+        """
+
+    @abstractmethod
+    def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        """Draws `[S, N, J]` of the functions at each row, correlated over functions and independent over rows.
+
+        Args:
+            functions: which.
+            noise: `[S, N, L]` standard normal draws for the latent GPs; `[S, 1, L]` serves all rows.
+            rows: `[N]` positions among the inputs; None for all.
+        """
+
+    @property
+    @abstractmethod
+    def num_latents(self) -> int:
+        """Latent GPs, `L`."""
+
+    @abstractmethod
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         """Joint draws of the functions over all inputs, `[samples, N, J]`; needs `full_cov` when conditioning."""
+
+
+class View(NamedTuple):
+    """The functions that outputs own, at their rows: what a likelihood is shown of the posterior.
+
+    Functions are numbered from 0 within each output, so a likelihood need not know where its own begin.
+
+    Attributes:
+        conditional: the posterior at a set of inputs.
+        first: the number of function 0: one for all rows, or `[N]`, one a row, for rows of several outputs.
+        size: how many functions; of any use for rows of one output only.
+        rows: `[N]` positions among the inputs; None for all.
+    """
+
+    conditional: Conditional
+    first: int | tf.Tensor
+    size: int
+    rows: tf.Tensor | None
+
+    @property
+    def num_latents(self) -> int:
+        """Latent GPs, `L`."""
+        return self.conditional.num_latents
+
+    def marginals(self) -> Marginals:
+        """Of all functions of the one output, `[N, J]`."""
+        return self.conditional.marginals(self._all, self.rows)
+
+    def contrasts(self, functions: tf.Tensor, reference: tf.Tensor, independent: bool = False) -> Marginals:
+        """Of the differences `f_s - f_r`, `[N, S]`: see `Conditional.contrasts`."""
+        first = tf.cast(self.first, functions.dtype)
+        shift = first[:, None] if first.shape.rank else first
+        return self.conditional.contrasts(functions + shift, reference + first, self.rows, independent)
+
+    def points(self, noise: tf.Tensor) -> tf.Tensor:
+        """Draws of all functions of the one output, `[S, N, J]`: see `Conditional.points`."""
+        return self.conditional.points(self._all, noise, self.rows)
+
+    @property
+    def _all(self) -> range:
+        if not isinstance(self.first, int):
+            raise ValueError("these rows belong to several outputs; name the functions of each.")
+        return range(self.first, self.first + self.size)
 
 
 class Prior(gpflow.Module, ABC):

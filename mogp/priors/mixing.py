@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import gpflow
 import numpy as np
@@ -16,6 +16,13 @@ from mogp.kernels import KernelStack
 from mogp.linalg import cholesky
 from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
 
+_SMALLEST_VARIANCE = 1e-12
+Kernels: TypeAlias = Kernel | Sequence[Kernel] | KernelStack
+
+
+def _number(kernels: Kernels) -> int:
+    return 1 if isinstance(kernels, Kernel) else len(kernels)
+
 
 class MixingPrior(Prior):
     r"""Functions $f_j(x) = \sum_l W_{jl} u_l(x) + b_j$ of independent latent GPs $u_l$.
@@ -25,10 +32,10 @@ class MixingPrior(Prior):
     """
 
     def __init__(
-        self, kernels: Kernel | Sequence[Kernel], functions: int, copies: int, W: Any | None, bias: npt.ArrayLike | None
+        self, kernels: Kernels, functions: int, copies: int, W: Any | None, bias: npt.ArrayLike | None
     ) -> None:
         super().__init__()
-        self.kernels = KernelStack(kernels)
+        self.kernels = kernels if isinstance(kernels, KernelStack) else KernelStack(kernels)
         self.copies = copies
         self.num_functions = functions
         self.W = W
@@ -68,11 +75,44 @@ class _Mixed(Conditional):
     def marginals(
         self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
     ) -> Marginals:
-        mean = self._mean if rows is None else tf.gather(self._mean, rows, axis=1)
-        var = self._var if rows is None else tf.gather(self._var, rows, axis=1)
+        mean, var = self._latents(rows)
         if isinstance(functions, range):
             return self._shared(functions, mean, var, full_output_cov)
         return self._by_row(functions, mean, var, full_output_cov)
+
+    def contrasts(
+        self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
+    ) -> Marginals:
+        both = tf.concat([reference[:, None], functions], 1)
+        if independent or self._W is None:
+            f = self.marginals(both, rows)
+            return Marginals(f.mean[:, 1:] - f.mean[:, :1], f.var[:, 1:] + f.var[:, :1])
+        mean, var = self._latents(rows)
+        W = tf.gather(self._W, both)
+        W = W[:, 1:] - W[:, :1]
+        offset = 0
+        if self._bias is not None:
+            bias = tf.gather(self._bias, both)
+            offset = bias[:, 1:] - bias[:, :1]
+        return Marginals(tf.einsum("nsl,ln->ns", W, mean) + offset, tf.einsum("nsl,ln->ns", W * W, var))
+
+    def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        own = slice(functions.start, functions.stop)
+        mean, var = (tf.transpose(a) for a in self._latents(rows))
+        offset = 0 if self._bias is None else self._bias[own]
+        if self._W is None:
+            return mean[:, own] + tf.sqrt(_positive(var[:, own])) * noise[..., own] + offset
+        latents = mean + tf.sqrt(_positive(var)) * noise
+        return tf.linalg.matmul(latents, self._W[own], transpose_b=True) + offset
+
+    @property
+    def num_latents(self) -> int:
+        return int(self._mean.shape[0])
+
+    def _latents(self, rows: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        if rows is None:
+            return self._mean, self._var
+        return tf.gather(self._mean, rows, axis=1), tf.gather(self._var, rows, axis=1)
 
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         L = cholesky(self._var, name="the covariance of the latent GPs")
@@ -112,6 +152,16 @@ class _Mixed(Conditional):
         return Marginals(mean, tf.einsum("nsl,nl->ns", W * W, var))
 
 
+def _positive(variance: tf.Tensor) -> tf.Tensor:
+    """Variances, those raised that rounding brought to zero or below it."""
+    return tf.maximum(variance, _SMALLEST_VARIANCE)
+
+
+def independent_functions(f: Marginals) -> Conditional:
+    """Functions with the marginals `[N, J]` given, independent of each other."""
+    return _Mixed(tf.transpose(f.mean), tf.transpose(f.var), None, None)
+
+
 class Independent(MixingPrior):
     """Functions that are GPs of their own: `f_j = u_j + b_j`.
 
@@ -121,14 +171,12 @@ class Independent(MixingPrior):
         bias: start value(s) of a trainable offset for each function; None for none.
     """
 
-    def __init__(
-        self, kernels: Kernel | Sequence[Kernel], functions: int | None = None, bias: npt.ArrayLike | None = None
-    ) -> None:
-        shared = isinstance(kernels, Kernel)
-        count = functions if shared else len(kernels)
+    def __init__(self, kernels: Kernels, functions: int | None = None, bias: npt.ArrayLike | None = None) -> None:
+        shared = isinstance(kernels, Kernel) or (isinstance(kernels, KernelStack) and len(kernels) == 1)
+        count = functions if shared else _number(kernels)
         if count is None or (functions is not None and functions != count) or count < 1:
             raise ValueError(
-                f"{'one shared kernel' if shared else f'{len(kernels)} kernels'} and functions={functions}: "
+                f"{'one shared kernel' if shared else f'{_number(kernels)} kernels'} and functions={functions}: "
                 "give one kernel for each function, or one shared kernel and the number of functions."
             )
         super().__init__(kernels, count, copies=count if shared else 1, W=None, bias=bias)
@@ -149,7 +197,7 @@ class LMC(MixingPrior):
 
     def __init__(
         self,
-        kernels: Kernel | Sequence[Kernel],
+        kernels: Kernels,
         functions: int,
         rank: int = 1,
         W: npt.ArrayLike | None = None,
@@ -158,7 +206,7 @@ class LMC(MixingPrior):
     ) -> None:
         if functions < 1 or rank < 1:
             raise ValueError(f"functions={functions}, rank={rank}: both must be at least 1.")
-        latents = rank * (1 if isinstance(kernels, Kernel) else len(kernels))
+        latents = rank * _number(kernels)
         if W is None:
             W = np.random.default_rng(seed).normal(size=(functions, latents))
             W /= np.linalg.norm(W, axis=1, keepdims=True)

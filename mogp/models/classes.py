@@ -1,0 +1,267 @@
+"""Named models of class labels: MOGPs-AR, MOCGPs-AR, MG-M, and the single-output G-A and G-M (Ma, chapters 3 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gpflow.utilities import set_trainable
+from scipy.spatial.distance import pdist
+
+from mogp.data import MultiOutputData
+from mogp.inducing import InducingPoints, kmeans_points, patch_subset
+from mogp.kernels import KernelStack, Patches, PatchStack, unit_kernels
+from mogp.likelihoods import AugmentReduce, Softmax
+from mogp.likelihoods.augment import Theta
+from mogp.likelihoods.multiclass import Covariance
+from mogp.models.sparse import SparseMOGP
+from mogp.posteriors import Full
+from mogp.priors import LMC, ExpandedLMC, Independent
+
+_ROWS_FOR_DISTANCES = 500
+
+Classes = Sequence[int] | Mapping[str, int] | None
+
+
+def mogps_ar(
+    data: MultiOutputData,
+    classes: Classes = None,
+    *,
+    latents: int = 10,
+    inducing: int | InducingPoints = 100,
+    negatives: int | None = 5,
+    covariance: Covariance = "exact",
+    theta: Theta = "collapsed",
+    lengthscale: float | None = None,
+    W: npt.ArrayLike | None = None,
+    patches: Patches | None = None,
+    expanded: bool = False,
+    seed: int = 0,
+) -> SparseMOGP:
+    """Outputs with many classes, by augment and reduce (Ma, chapter 3).
+
+    prior       LMC over all class functions: one row of W for each (output, class)
+    inducing    points, a set for each latent GP (patches of images with `patches`)
+    posterior   full, whitened
+    likelihood  softmax by augment and reduce, `negatives` sampled wrong classes a row
+
+    Args:
+        data: labels 0, 1, … of each output.
+        classes: number of classes of each output; the largest label and one if None.
+        latents: latent GPs `Q`.
+        inducing: points a latent GP (k-means centres; random patches), or the inducing variables themselves.
+        negatives: sampled wrong classes a row and step; all if None.
+        covariance, theta: see `AugmentReduce`.
+        lengthscale: start value; the median distance between inputs (patches) if None.
+        W: `[C, Q]` start values of the mixing weights; rows of length one in random directions if None.
+        patches: for images, how they are cut; None for plain inputs.
+        expanded: evaluate class by class, as the thesis's code does: same numbers, slow; to compare cost.
+        seed: of all start values and of the sampled classes.
+    """
+    counts = _classes(data, classes)
+    likelihoods = {
+        name: AugmentReduce(
+            C,
+            negatives,
+            covariance=covariance,
+            theta=theta,
+            rows=len(data.X) if theta == "local" else None,
+            seed=seed + d,
+        )
+        for d, (name, C) in enumerate(counts.items())
+    }
+    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, expanded, seed)
+
+
+def mocgps_ar(data: MultiOutputData, patches: Patches, classes: Classes = None, **options: Any) -> SparseMOGP:
+    """Images with many classes: MOGPs-AR with latent GPs that are weighted sums over patches (Ma, chapter 4).
+
+    prior       LMC over all class functions, weighted-patch kernels
+    inducing    patches, a set for each latent GP
+    posterior   full, whitened
+    likelihood  softmax by augment and reduce
+
+    `options` are those of `mogps_ar`.
+    """
+    return mogps_ar(data, classes, patches=patches, **options)
+
+
+def mg_m(
+    data: MultiOutputData,
+    classes: Classes = None,
+    *,
+    latents: int = 10,
+    inducing: int | InducingPoints = 100,
+    samples: int = 20,
+    covariance: Covariance = "exact",
+    lengthscale: float | None = None,
+    W: npt.ArrayLike | None = None,
+    patches: Patches | None = None,
+    expanded: bool = False,
+    seed: int = 0,
+) -> SparseMOGP:
+    """As MOGPs-AR with the softmax over all classes by Monte Carlo (Moreno-Muñoz et al. 2018).
+
+    prior       LMC over all class functions
+    inducing    points, a set for each latent GP
+    posterior   full, whitened
+    likelihood  softmax, `samples` draws a row and step
+    """
+    if expanded and covariance == "exact":
+        raise ValueError("class by class there are no joint draws; use covariance='independent' with expanded=True.")
+    likelihoods = {
+        name: Softmax(C, samples, covariance=covariance, seed=seed + d)
+        for d, (name, C) in enumerate(_classes(data, classes).items())
+    }
+    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, expanded, seed)
+
+
+def g_a(
+    data: MultiOutputData,
+    classes: Classes = None,
+    *,
+    inducing: int | InducingPoints = 100,
+    negatives: int | None = None,
+    kl_weight: float = 1.0,
+    lengthscale: float | None = None,
+    patches: Patches | None = None,
+    seed: int = 0,
+) -> SparseMOGP:
+    """One output, an independent GP for each class, Gumbel-augmented softmax (Liu et al. 2019).
+
+    prior       independent, one kernel shared by the classes
+    inducing    points, shared by the classes
+    posterior   full, whitened
+    likelihood  softmax by augment and reduce, over all classes by default
+
+    `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not scaled up to the data.
+    """
+    ((name, C),) = _one_output(data, classes).items()
+    likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
+    return _independent(data, likelihood, C, inducing, kl_weight, lengthscale, patches, seed)
+
+
+def g_m(
+    data: MultiOutputData,
+    classes: Classes = None,
+    *,
+    inducing: int | InducingPoints = 100,
+    samples: int = 20,
+    kl_weight: float = 1.0,
+    lengthscale: float | None = None,
+    patches: Patches | None = None,
+    seed: int = 0,
+) -> SparseMOGP:
+    """One output, an independent GP for each class, softmax by Monte Carlo.
+
+    prior       independent, one kernel shared by the classes
+    inducing    points, shared by the classes
+    posterior   full, whitened
+    likelihood  softmax, `samples` draws a row and step
+
+    `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not scaled up to the data.
+    """
+    ((name, C),) = _one_output(data, classes).items()
+    likelihood = {name: Softmax(C, samples, seed=seed)}
+    return _independent(data, likelihood, C, inducing, kl_weight, lengthscale, patches, seed)
+
+
+def _mixed(
+    data: MultiOutputData,
+    likelihoods: Mapping[str, Softmax],
+    latents: int,
+    inducing: int | InducingPoints,
+    lengthscale: float | None,
+    W: npt.ArrayLike | None,
+    patches: Patches | None,
+    expanded: bool,
+    seed: int,
+) -> SparseMOGP:
+    if latents < 1:
+        raise ValueError(f"latents={latents}; at least one latent GP is needed.")
+    functions = sum(one.num_classes for one in likelihoods.values())
+    kernels = _kernels(data, latents, lengthscale, patches, seed)
+    prior = (ExpandedLMC if expanded else LMC)(kernels, functions=functions, W=W, seed=seed)
+    return SparseMOGP(
+        prior=prior,
+        inducing=_inducing(data, inducing, latents, patches, seed),
+        posterior=Full(whiten=True),
+        likelihood=likelihoods,
+    )
+
+
+def _independent(
+    data: MultiOutputData,
+    likelihood: Mapping[str, Softmax],
+    functions: int,
+    inducing: int | InducingPoints,
+    kl_weight: float,
+    lengthscale: float | None,
+    patches: Patches | None,
+    seed: int,
+) -> SparseMOGP:
+    kernels = _kernels(data, 1, lengthscale, patches, seed)
+    for kernel in kernels.kernels:
+        set_trainable(kernel.base_kernel.variance if patches else kernel.variance, True)
+    return SparseMOGP(
+        prior=Independent(kernels, functions=functions),
+        inducing=_inducing(data, inducing, None, patches, seed),
+        posterior=Full(whiten=True),
+        likelihood=likelihood,
+        kl_weight=kl_weight,
+    )
+
+
+def _classes(data: MultiOutputData, classes: Classes) -> dict[str, int]:
+    """The number of classes of each output, by name."""
+    if classes is None:
+        return {o.name: max(2, int(np.max(o.Y, initial=0)) + 1) for o in data.outputs}
+    if isinstance(classes, Mapping):
+        for name in classes:
+            data.index(name)
+        missing = [name for name in data.names if name not in classes]
+        if missing:
+            raise ValueError(f"no number of classes for output {', '.join(map(repr, missing))}; name one for each.")
+        return {name: int(classes[name]) for name in data.names}
+    if len(classes) != data.num_outputs:
+        raise ValueError(f"{len(classes)} numbers of classes for {data.num_outputs} outputs.")
+    return dict(zip(data.names, map(int, classes), strict=True))
+
+
+def _one_output(data: MultiOutputData, classes: Classes) -> dict[str, int]:
+    if data.num_outputs != 1:
+        raise ValueError(f"a single-output model, and {data.num_outputs} outputs; fit one model for each, or mogps_ar.")
+    return _classes(data, classes)
+
+
+def _kernels(
+    data: MultiOutputData, count: int, lengthscale: float | None, patches: Patches | None, seed: int
+) -> KernelStack:
+    if patches is None:
+        start = _median_distance(data.X, seed) if lengthscale is None else lengthscale
+        return KernelStack(unit_kernels(count, data.input_dim, start))
+    if lengthscale is None:
+        few = data.X[np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)]
+        lengthscale = _median_distance(np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed)
+    return PatchStack(patches.kernels(count, lengthscale), table=data.X)
+
+
+def _inducing(
+    data: MultiOutputData, inducing: int | InducingPoints, sets: int | None, patches: Patches | None, seed: int
+) -> InducingPoints:
+    if isinstance(inducing, InducingPoints):
+        return inducing
+    if patches is None:
+        return kmeans_points(data, inducing, sets=sets, seed=seed)
+    return patch_subset(data, patches, inducing, sets=sets, seed=seed)
+
+
+def _median_distance(X: npt.NDArray[np.float64], seed: int) -> float:
+    """Between different inputs, on a random subset of them."""
+    rng = np.random.default_rng(seed)
+    few = X if len(X) <= _ROWS_FOR_DISTANCES else X[rng.choice(len(X), _ROWS_FOR_DISTANCES, replace=False)]
+    distances = pdist(few)
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0
