@@ -34,7 +34,8 @@ def local_bound(log_P: TensorType, log_theta: TensorType, scale: TensorType = 1.
 
 def _log_total(log_P: TensorType, scale: TensorType) -> tf.Tensor:
     log_P = tf.convert_to_tensor(log_P)
-    return tf.reduce_logsumexp(log_P, axis=-1) + tf.math.log(tf.cast(scale, log_P.dtype))
+    factor = tf.cast(scale if tf.is_tensor(scale) else np.asarray(scale, np.float64), log_P.dtype)
+    return tf.reduce_logsumexp(log_P, axis=-1) + tf.math.log(factor)
 
 
 class AugmentReduce(Softmax):

@@ -49,6 +49,10 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         _at_least_two(type(self).__name__, classes)
         if covariance not in get_args(Covariance):
             raise ValueError(f"covariance={covariance!r}; choose 'exact' or 'independent'.")
+        if samples < 1 or prediction_samples < 1:
+            raise ValueError(
+                f"samples={samples}, prediction_samples={prediction_samples}; at least one draw is needed."
+            )
         super().__init__(classes)
         self.covariance = covariance
         self.function_labels = _class_labels(classes)
@@ -85,12 +89,16 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
     def predictive(self, f: View) -> tuple[tf.Tensor, tf.Tensor]:
         """Class probabilities `[N, C]`, and the variances of the indicators of the classes."""
-        p = tf.exp(self._mean_softmax(self._seen(f).points, f.num_latents, 2))
+        p = tf.exp(self._joint(f))
         return p, p - p**2
 
     def log_density(self, f: View, Y: tf.Tensor) -> tf.Tensor:
         """Log probability of the label, `[N]`."""
-        return _of_class(self._mean_softmax(self._seen(f).points, f.num_latents, 2), Y)
+        return _of_class(self._joint(f), Y)
+
+    def _joint(self, f: View) -> tf.Tensor:
+        seen = self._seen(f)
+        return self._mean_softmax(seen.points, seen.num_latents, 2, gpflow.default_float())
 
     def _seen(self, f: View) -> View:
         """The functions as this likelihood takes them to be distributed."""
@@ -99,13 +107,16 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         return View(independent_functions(f.marginals()), 0, self.num_classes, None)
 
     def _log_probabilities(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
-        return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), self.num_classes, len(Fmu.shape))
+        rank = len(Fmu.shape)
+        return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), self.num_classes, rank, Fmu.dtype)
 
-    def _mean_softmax(self, draw: Callable[[tf.Tensor], tf.Tensor], width: int, rank: int) -> tf.Tensor:
+    def _mean_softmax(
+        self, draw: Callable[[tf.Tensor], tf.Tensor], width: int, rank: int, dtype: tf.DType
+    ) -> tf.Tensor:
         """The log of the mean softmax over the fixed draws, at most 100 of them in memory at a time."""
         block = gcd(self.prediction_samples, 100)
         shape = [self.prediction_samples // block, block, *[1] * (rank - 1), width]
-        fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(shape), gpflow.default_float())
+        fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(shape), dtype)
         sums = [tf.reduce_logsumexp(tf.nn.log_softmax(draw(noise)), axis=0) for noise in tf.unstack(fixed)]
         return tf.reduce_logsumexp(tf.stack(sums), axis=0) - log(self.prediction_samples)
 

@@ -587,7 +587,7 @@ def test_data_that_do_not_fit_the_model_are_refused():
         (MultiOutputData.from_arrays(X, [1.0, 2.0]), "the data have 1 outputs .*the model has 2"),
         (
             MultiOutputData.from_arrays([1.0, 2.0], np.ones((2, 2)), names=["a", "b"]),
-            "1 input columns, the inducing inputs have 2",
+            "1 input columns, the model reads 2",
         ),
         (
             MultiOutputData.from_arrays(X, -np.ones((2, 2)), names=["a", "b"]),
