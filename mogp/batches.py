@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import MultiOutputData, Output
@@ -108,21 +109,24 @@ class BatchSource:
             return self._full
         step = tf.cast(step, tf.int64)
         if self._joint:
-            picked = self._draw(step, self.sizes[0], len(self.data.X), stream=0)
+            picked = self._draw(step, self.sizes[:1], [len(self.data.X)])
             scale = len(self.data.X) / self.sizes[0]
             outputs = [table.batch(picked, None, picked, scale) for table in self._tables]
             return Batch(tf.gather(self._X, picked), tuple(outputs))
         outputs, ids, start = [], [], 0
-        for d, (table, size) in enumerate(zip(self._tables, self.sizes, strict=True)):
-            n = self.data.sizes[d]
-            picked = self._draw(step, size, n, stream=d)
+        drawn = tf.split(self._draw(step, self.sizes, self.data.sizes), self.sizes)
+        for table, picked, size, total in zip(self._tables, drawn, self.sizes, self.data.sizes, strict=True):
             ids.append(tf.gather(table.rows, picked))
-            outputs.append(table.batch(picked, tf.range(start, start + size, dtype=tf.int64), ids[-1], n / size))
+            outputs.append(table.batch(picked, tf.range(start, start + size, dtype=tf.int64), ids[-1], total / size))
             start += size
         return Batch(tf.gather(self._X, tf.concat(ids, 0)), tuple(outputs))
 
-    def _draw(self, step: tf.Tensor, size: int, total: int, stream: int) -> tf.Tensor:
-        return shuffled(step * size + tf.range(size, dtype=tf.int64), total, self.seed * 1_000_003 + stream)
+    def _draw(self, step: tf.Tensor, sizes: Sequence[int], totals: Sequence[int]) -> tf.Tensor:
+        """`sizes[d]` rows of the `totals[d]` of each output `d`, one output after the other."""
+        each = np.repeat(np.arange(len(sizes)), sizes)
+        size, total = np.asarray(sizes)[each], np.asarray(totals)[each]
+        offset = np.concatenate([np.arange(n) for n in sizes])
+        return shuffled(step * size + offset, total, self.seed * 1_000_003 + each)
 
 
 class _Table(NamedTuple):
@@ -188,23 +192,26 @@ def _sizes(data: MultiOutputData, size: int | Mapping[str, int] | Sequence[int] 
     return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))
 
 
-def shuffled(position: tf.Tensor, size: int, seed: int) -> tf.Tensor:
+def shuffled(position: tf.Tensor, size: int | npt.NDArray[np.int64], seed: int | npt.NDArray[np.int64]) -> tf.Tensor:
     """Elements at `position` of an endless stream that runs through `range(size)` in a new random order every pass.
+
+    `size` and `seed` are those of one stream, or of a stream for each position.
 
     The order of a pass is a Feistel cipher on the smallest even number of bits that holds `size`; values that fall
     outside the range are enciphered again (cycle walking), which keeps it a permutation.
     """
     position = tf.cast(position, tf.int64)
     epoch, index = position // size, position % size
-    half = max(1, (max(size - 1, 1).bit_length() + 1) // 2)
+    half = np.maximum(1, (np.ceil(np.log2(np.maximum(size, 2))).astype(np.int64) + 1) // 2)
     mask = (1 << half) - 1
+    keys = [(np.asarray(seed) * 0x85EBCA6B + key * 0xC2B2AE35) % (1 << 31) for key in range(_ROUNDS)]
 
     def encipher(value: tf.Tensor) -> tf.Tensor:
         left, right = tf.bitwise.right_shift(value, half), tf.bitwise.bitwise_and(value, mask)
-        for key in range(_ROUNDS):
-            mixed = _mix(right + epoch * 0x9E3779B1 + (seed * 0x85EBCA6B + key * 0xC2B2AE35) % (1 << 31))
+        for key in keys:
+            mixed = _mix(right + epoch * 0x9E3779B1 + key)
             left, right = right, tf.bitwise.bitwise_xor(left, tf.bitwise.bitwise_and(mixed, mask))
-        return tf.bitwise.left_shift(left, tf.cast(half, tf.int64)) + right
+        return tf.bitwise.left_shift(left, half) + right
 
     def again(value: tf.Tensor) -> tuple[tf.Tensor]:
         return (tf.where(value >= size, encipher(value), value),)

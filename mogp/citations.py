@@ -20,6 +20,8 @@ _BUILT_FROM = {
     "Beta": ("saul2016chained",),
     "Gamma": ("saul2016chained",),
     "ZeroInflatedPoisson": ("giraldo2021thesis",),
+    "AugmentReduce": ("ma2023thesis", "ruiz2018augment", "liu2019additive"),
+    "PatchStack": ("vanderwilk2017conv",),
 }
 
 

@@ -230,7 +230,10 @@ def by_pieces(
     def evaluate(*parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
         values = tf.TensorArray(parameters[0].dtype, size=pieces)
         _, values = tf.while_loop(
-            lambda i, _: i < pieces, lambda i, v: (i + 1, v.write(i, function(cut[i], *parameters))), (0, values)
+            lambda i, _: i < pieces,
+            lambda i, v: (i + 1, v.write(i, function(cut[i], *parameters))),
+            (0, values),
+            parallel_iterations=1,
         )
         joined = _last_but_one(values.stack())
 
@@ -247,7 +250,7 @@ def by_pieces(
                 return (i + 1, *(total + g for total, g in zip(totals, own, strict=True)))
 
             start = (0, *(tf.zeros_like(p) for p in parameters))
-            return list(tf.while_loop(lambda i, *_: i < pieces, add, start)[1:])
+            return list(tf.while_loop(lambda i, *_: i < pieces, add, start, parallel_iterations=1)[1:])
 
         return joined[..., :N], gradient
 
