@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import gpflow
 import numpy as np
@@ -30,14 +30,18 @@ class Patches:
         patch: height and width of a patch.
         ard: a lengthscale for every pixel of a patch, or one for all.
         shared_weights: one vector of patch weights for all latent GPs, or one each.
+        start: of the weights: "random" standard normal ones, so that latent GPs differ, or "ones".
     """
 
     image: tuple[int, int]
     patch: tuple[int, int] = (3, 3)
     ard: bool = False
     shared_weights: bool = False
+    start: Literal["random", "ones"] = "random"
 
     def __post_init__(self) -> None:
+        if self.start not in ("random", "ones"):
+            raise ValueError(f"start={self.start!r}; choose 'random' or 'ones'.")
         if min(*self.image, *self.patch) < 1 or any(p > i for p, i in zip(self.patch, self.image, strict=True)):
             raise ValueError(f"patches of {self.patch} pixels do not fit in images of {self.image}.")
 
@@ -68,14 +72,16 @@ class Patches:
         windows: Array = np.lib.stride_tricks.sliding_window_view(stacked, self.patch, axis=(1, 2))  # type: ignore[call-overload]
         return windows.reshape(len(images), self.number, self.length)
 
-    def kernels(self, count: int, lengthscale: float = 1.0) -> list[Convolutional]:
-        """`count` GPflow kernels with a squared exponential of unit variance on patches, all weights one."""
-        made = []
+    def kernels(self, count: int, lengthscale: float = 1.0, seed: int = 0) -> list[Convolutional]:
+        """`count` GPflow kernels with a squared exponential of unit variance on patches; `seed` is of their weights."""
+        made: list[Convolutional] = []
+        rng = np.random.default_rng(seed)
         for _ in range(count):
             lengthscales = np.full(self.length, lengthscale) if self.ard else lengthscale
             base = gpflow.kernels.SquaredExponential(lengthscales=lengthscales)
             gpflow.set_trainable(base.variance, False)
-            made.append(Convolutional(base, self.image, self.patch))
+            weights = rng.standard_normal(self.number) if self.start == "random" else None
+            made.append(Convolutional(base, self.image, self.patch, weights=weights))
             if self.shared_weights:
                 made[-1].weights = made[0].weights
         return made
@@ -242,19 +248,26 @@ def by_pieces(
             shape = tf.concat([tf.shape(upstream)[:-1], [pieces, each]], 0)
             by_piece = tf.reshape(tf.pad(upstream, end), shape)
 
-            def add(i: tf.Tensor, *totals: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            def add(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
                     tape.watch(parameters)
                     value = function(cut[i], *parameters)
                 own = tape.gradient(value, parameters, by_piece[..., i, :], unconnected_gradients="zero")
-                return (i + 1, *(total + g for total, g in zip(totals, own, strict=True)))
+                return i + 1, total + _flat(own)
 
-            start = (0, *(tf.zeros_like(p) for p in parameters))
-            return list(tf.while_loop(lambda i, *_: i < pieces, add, start, parallel_iterations=1)[1:])
+            # One vector: sums of three tensors in a nested loop break TensorFlow's memory optimiser.
+            start = (0, _flat([tf.zeros_like(p) for p in parameters]))
+            total = tf.while_loop(lambda i, _: i < pieces, add, start, parallel_iterations=1)[1]
+            parts = tf.split(total, [tf.size(p) for p in parameters])
+            return [tf.reshape(part, tf.shape(p)) for part, p in zip(parts, parameters, strict=True)]
 
         return joined[..., :N], gradient
 
     return evaluate(*parameters)
+
+
+def _flat(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.concat([tf.reshape(value, [-1]) for value in values], 0)
 
 
 def _last_but_one(values: tf.Tensor) -> tf.Tensor:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import gpflow
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 from gpflow.utilities import set_trainable
 from scipy.spatial.distance import pdist
 
@@ -21,6 +23,7 @@ from mogp.posteriors import Full
 from mogp.priors import LMC, ExpandedLMC, Independent
 
 _ROWS_FOR_DISTANCES = 500
+_IMAGES_FOR_SPREAD = 16
 
 Classes = Sequence[int] | Mapping[str, int] | None
 
@@ -55,7 +58,8 @@ def mogps_ar(
         negatives: sampled wrong classes a row and step; all if None.
         covariance, theta: see `AugmentReduce`.
         lengthscale: start value; the median distance between inputs (patches) if None.
-        W: `[C, Q]` start values of the mixing weights; rows of length one in random directions if None.
+        W: `[C, Q]` start values of the mixing weights; if None, random directions of a length that gives every
+            function unit variance (for images: between images).
         patches: for images, how they are cut; None for plain inputs.
         expanded: evaluate class by class, as the thesis's code does: same numbers, slow; to compare cost.
         seed: of all start values and of the sampled classes.
@@ -184,6 +188,9 @@ def _mixed(
     functions = sum(one.num_classes for one in likelihoods.values())
     kernels = _kernels(data, latents, lengthscale, patches, seed)
     prior = (ExpandedLMC if expanded else LMC)(kernels, functions=functions, W=W, seed=seed)
+    mixing = prior.W
+    if patches is not None and W is None and mixing is not None:
+        mixing.assign(mixing.numpy() / _spread(data, kernels, seed))
     return SparseMOGP(
         prior=prior,
         inducing=_inducing(data, inducing, latents, patches, seed),
@@ -203,8 +210,11 @@ def _independent(
     seed: int,
 ) -> SparseMOGP:
     kernels = _kernels(data, 1, lengthscale, patches, seed)
-    for kernel in kernels.kernels:
-        set_trainable(kernel.base_kernel.variance if patches else kernel.variance, True)
+    (kernel,) = kernels.kernels
+    variance = kernel.variance if patches is None else kernel.base_kernel.variance
+    if patches is not None:
+        variance.assign(_spread(data, kernels, seed).item() ** -2)
+    set_trainable(variance, True)
     return SparseMOGP(
         prior=Independent(kernels, functions=functions),
         inducing=_inducing(data, inducing, None, patches, seed),
@@ -245,7 +255,19 @@ def _kernels(
     if lengthscale is None:
         few = data.X[np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)]
         lengthscale = _median_distance(np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed)
-    return PatchStack(patches.kernels(count, lengthscale), table=data.X)
+    return PatchStack(patches.kernels(count, lengthscale, seed), table=data.X)
+
+
+def _spread(data: MultiOutputData, kernels: KernelStack, seed: int) -> npt.NDArray[np.float64]:
+    """How much each latent GP varies between images, as a standard deviation `[G]`.
+
+    Most of the variance of a sum over patches is common to all images, which are mostly paper, and says nothing about
+    their classes. Class functions that start with unit variance *between* images learn from the first step on.
+    """
+    few = np.random.default_rng(seed).choice(len(data.X), min(len(data.X), _IMAGES_FOR_SPREAD), replace=False)
+    K = np.asarray(kernels.K(tf.constant(data.X[few], gpflow.default_float())))
+    spread: npt.NDArray[np.float64] = np.sqrt(np.maximum(np.trace(K, axis1=1, axis2=2) / len(few) - K.mean((1, 2)), 0))
+    return np.where(spread > 0, spread, 1.0)
 
 
 def _inducing(
