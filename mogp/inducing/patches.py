@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -55,7 +57,12 @@ def patch_subset(
     rng = np.random.default_rng(seed)
     images = X if len(X) <= _IMAGES else X[rng.choice(len(X), _IMAGES, replace=False)]
     distinct = np.unique(patches.cut(images).reshape(-1, patches.length), axis=0)
-    if count < len(distinct):
+    if count > len(distinct):
+        warnings.warn(
+            f"{count} inducing patches were asked for, the images have {len(distinct)} distinct ones: using those.",
+            stacklevel=2,
+        )
+    elif count < len(distinct):
         distinct = distinct[rng.choice(len(distinct), count, replace=False)]
     return InducingPatches(distinct if sets is None else np.repeat(distinct[None], sets, axis=0), patches)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gcd, log
+from math import log
 from typing import Literal, TypeAlias, get_args
 
 import gpflow
@@ -18,6 +18,8 @@ from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 from mogp.priors import View, independent_functions
 
 __all__ = ["Covariance", "RobustMax", "Softmax"]
+
+_NUMBERS_AT_ONCE = 1 << 24
 
 Covariance: TypeAlias = Literal["exact", "independent"]
 """How the class functions of a row depend on each other: as under q, or not at all."""
@@ -55,11 +57,15 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
             )
         super().__init__(classes)
         self.covariance = covariance
-        self.function_labels = _class_labels(classes)
         self.num_monte_carlo_points = samples
         self.prediction_samples = prediction_samples
         self.seed = seed
         self.generator = tf.random.Generator.from_seed(seed, alg="philox")
+
+    @property
+    def function_labels(self) -> tuple[str, ...]:
+        """A name for each function."""
+        return _class_labels(self.num_classes)
 
     @inherit_check_shapes
     def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
@@ -98,7 +104,7 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
     def _joint(self, f: View) -> tf.Tensor:
         seen = self._seen(f)
-        return self._mean_softmax(seen.points, seen.num_latents, 2, gpflow.default_float())
+        return self._mean_softmax(seen.points, [1, seen.num_latents], seen.num_rows, gpflow.default_float())
 
     def _seen(self, f: View) -> View:
         """The functions as this likelihood takes them to be distributed."""
@@ -107,16 +113,17 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         return View(independent_functions(f.marginals()), 0, self.num_classes, None)
 
     def _log_probabilities(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
-        rank = len(Fmu.shape)
-        return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), self.num_classes, rank, Fmu.dtype)
+        shape = [*[1] * (len(Fmu.shape) - 1), self.num_classes]
+        return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), shape, Fmu.shape[-2], Fmu.dtype)
 
     def _mean_softmax(
-        self, draw: Callable[[tf.Tensor], tf.Tensor], width: int, rank: int, dtype: tf.DType
+        self, draw: Callable[[tf.Tensor], tf.Tensor], shape: list[int], rows: int | None, dtype: tf.DType
     ) -> tf.Tensor:
-        """The log of the mean softmax over the fixed draws, at most 100 of them in memory at a time."""
-        block = gcd(self.prediction_samples, 100)
-        shape = [self.prediction_samples // block, block, *[1] * (rank - 1), width]
-        fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(shape), dtype)
+        """The log of the mean softmax over the fixed draws, as many at a time as fit in 128 MB, at most 100."""
+        most = min(100, max(1, _NUMBERS_AT_ONCE // (self.num_classes * max(rows or 1, 1))))
+        block = max(b for b in range(1, most + 1) if self.prediction_samples % b == 0)
+        blocks = [self.prediction_samples // block, block, *shape]
+        fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(blocks), dtype)
         sums = [tf.reduce_logsumexp(tf.nn.log_softmax(draw(noise)), axis=0) for noise in tf.unstack(fixed)]
         return tf.reduce_logsumexp(tf.stack(sums), axis=0) - log(self.prediction_samples)
 

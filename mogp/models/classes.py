@@ -15,7 +15,7 @@ from scipy.spatial.distance import pdist
 from mogp.data import MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points, patch_subset
 from mogp.kernels import KernelStack, Patches, PatchStack, unit_kernels
-from mogp.likelihoods import AugmentReduce, Softmax
+from mogp.likelihoods import AugmentReduce, PerOutput, Softmax
 from mogp.likelihoods.augment import Theta
 from mogp.likelihoods.multiclass import Covariance
 from mogp.models.sparse import SparseMOGP
@@ -144,7 +144,7 @@ def g_a(
     """
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
-    return _independent(data, likelihood, C, inducing, kl_weight, lengthscale, patches, seed)
+    return _independent(data, likelihood, inducing, kl_weight, lengthscale, patches, seed)
 
 
 def g_m(
@@ -169,7 +169,7 @@ def g_m(
     """
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: Softmax(C, samples, seed=seed)}
-    return _independent(data, likelihood, C, inducing, kl_weight, lengthscale, patches, seed)
+    return _independent(data, likelihood, inducing, kl_weight, lengthscale, patches, seed)
 
 
 def _mixed(
@@ -185,9 +185,10 @@ def _mixed(
 ) -> SparseMOGP:
     if latents < 1:
         raise ValueError(f"latents={latents}; at least one latent GP is needed.")
-    functions = sum(one.num_classes for one in likelihoods.values())
+    outputs = PerOutput(likelihoods)
+    outputs.check(data)
     kernels = _kernels(data, latents, lengthscale, patches, seed)
-    prior = (ExpandedLMC if expanded else LMC)(kernels, functions=functions, W=W, seed=seed)
+    prior = (ExpandedLMC if expanded else LMC)(kernels, functions=outputs.num_functions, W=W, seed=seed)
     mixing = prior.W
     if patches is not None and W is None and mixing is not None:
         mixing.assign(mixing.numpy() / _spread(data, kernels, seed))
@@ -195,14 +196,13 @@ def _mixed(
         prior=prior,
         inducing=_inducing(data, inducing, latents, patches, seed),
         posterior=Full(whiten=True),
-        likelihood=likelihoods,
+        likelihood=outputs,
     )
 
 
 def _independent(
     data: MultiOutputData,
     likelihood: Mapping[str, Softmax],
-    functions: int,
     inducing: int | InducingPoints,
     kl_weight: float,
     lengthscale: float | None,
@@ -210,16 +210,18 @@ def _independent(
     seed: int,
 ) -> SparseMOGP:
     kernels = _kernels(data, 1, lengthscale, patches, seed)
+    outputs = PerOutput(likelihood)
+    outputs.check(data)
     (kernel,) = kernels.kernels
     variance = kernel.variance if patches is None else kernel.base_kernel.variance
     if patches is not None:
         variance.assign(_spread(data, kernels, seed).item() ** -2)
     set_trainable(variance, True)
     return SparseMOGP(
-        prior=Independent(kernels, functions=functions),
+        prior=Independent(kernels, functions=outputs.num_functions),
         inducing=_inducing(data, inducing, None, patches, seed),
         posterior=Full(whiten=True),
-        likelihood=likelihood,
+        likelihood=outputs,
         kl_weight=kl_weight,
     )
 

@@ -23,6 +23,7 @@ from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
 
 _ROWS_AT_ONCE = 8192
+_NUMBERS_AT_ONCE = 1 << 20
 _CLASSES = (gpflow.likelihoods.Softmax, gpflow.likelihoods.MultiClass)
 
 
@@ -85,6 +86,11 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         self.names: tuple[str, ...] = tuple(given or (f"output {d}" for d in range(len(self.likelihood.likelihoods))))
         if len(self.names) != len(self.likelihood.likelihoods):
             raise ValueError(f"{len(self.names)} names for {len(self.likelihood.likelihoods)} outputs.")
+        storing = [self.likelihood.likelihoods[d] for d in self.local]
+        if len({id(one) for one in storing}) < len(storing):
+            raise ValueError(
+                "one likelihood that stores theta for each row serves several outputs; give each one of its own."
+            )
 
     # ------------------------------------------------------------------------------------------------- the bound
 
@@ -268,7 +274,8 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
             raise ValueError(
                 f"output {self.names[d]!r} has the likelihood {kind}, which has no classes; use predict_y."
             )
-        blocks = [X[start : start + _ROWS_AT_ONCE] for start in range(0, X.shape[0], _ROWS_AT_ONCE)]
+        rows = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // len(self.likelihood.functions(d))))
+        blocks = [X[start : start + rows] for start in range(0, X.shape[0], rows)]
         picked = [np.argmax(self.predict_y(block, d)[0], axis=-1) for block in blocks]
         return np.concatenate([np.empty(0, np.int64), *picked])
 

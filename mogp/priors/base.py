@@ -74,6 +74,11 @@ class Conditional(ABC):
     def num_latents(self) -> int:
         """Latent GPs, `L`."""
 
+    @property
+    @abstractmethod
+    def num_rows(self) -> int | None:
+        """Inputs, `N`; None if not known before the graph runs."""
+
     @abstractmethod
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         """Joint draws of the functions over all inputs, `[samples, N, J]`; needs `full_cov` when conditioning."""
@@ -100,6 +105,12 @@ class View(NamedTuple):
     def num_latents(self) -> int:
         """Latent GPs, `L`."""
         return self.conditional.num_latents
+
+    @property
+    def num_rows(self) -> int | None:
+        """Rows, `N`; None if not known before the graph runs."""
+        rows = self.conditional.num_rows if self.rows is None else self.rows.shape[0]
+        return None if rows is None else int(rows)
 
     def marginals(self) -> Marginals:
         """Of all functions of the one output, `[N, J]`."""

@@ -78,5 +78,9 @@ class _Expanded(Conditional):
     def num_latents(self) -> int:
         return self._mixed.num_latents
 
+    @property
+    def num_rows(self) -> int | None:
+        return self._mixed.num_rows
+
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         return self._mixed.draws(functions, samples, seed)

@@ -109,6 +109,11 @@ class _Mixed(Conditional):
     def num_latents(self) -> int:
         return int(self._mean.shape[0])
 
+    @property
+    def num_rows(self) -> int | None:
+        rows: int | None = self._mean.shape[1]
+        return rows
+
     def _latents(self, rows: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         if rows is None:
             return self._mean, self._var
