@@ -38,3 +38,21 @@ def test_the_quick_start_loads_fits_predicts_plots_and_saves_in_under_fifteen_li
     predicted = scope["mogp"].load(tmp_path / "sensors.mogp").predict([[0.5]])
     truth = np.sin(3.0)
     assert abs(predicted.query("output == 'temperature'")["mean"].item() - truth) < 0.3
+
+
+def test_the_many_class_example_runs_on_the_data_or_their_stand_ins():
+    example = next(block for block in blocks() if "mogps_ar" in block)
+    for written, shorter in (
+        ("steps=500", "steps=3"),
+        ("inducing=50", "inducing=10"),
+        ("negatives=1)", "negatives=1, inducing=5)"),
+    ):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    test = scope["test"]
+    assert scope["labels"].shape == (len(test[0]),)
+    assert set(scope["labels"]) <= {0, 1, 2, 3}
+    assert scope["coupling"].shape == (3, 3)
+    assert scope["model"].prior.num_functions == 28
