@@ -128,7 +128,13 @@ def _read(path: Path, kind: type[Any]) -> Mapping[str, Any]:
         reader = csv.DictReader(file)
         if list(reader.fieldnames or ()) != names:
             raise CompanionError(f"{path.name} has columns {reader.fieldnames}; expected {names}.")
-        rows = [kind(**row) for row in reader]
+        lines = list(reader)
+    for number, line in enumerate(lines, 1):
+        if None in line or None in line.values():
+            raise CompanionError(
+                f"{path.name}, row {number} ({line[names[0]]}) has not {len(names)} columns; quote cells with commas."
+            )
+    rows = [kind(**line) for line in lines]
     table = {row.id: row for row in rows}
     if len(table) != len(rows):
         seen = [row.id for row in rows]

@@ -7,6 +7,7 @@ other values by content) and the source of the `mogp` package. Code of further m
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import sys
@@ -98,7 +99,8 @@ def _describe_class(cls: type, seen: set[int]) -> Iterator[str]:
 
 def _reached(function: FunctionType) -> dict[str, Any]:
     """The globals a function names, also inside its inner functions, and the variables it closes over."""
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    instructions = (step for code in _codes(function.__code__) for step in dis.get_instructions(code))
+    names = {step.argval for step in instructions if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     reached = {name: function.__globals__[name] for name in names if name in function.__globals__}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     return reached | {name: cell.cell_contents for name, cell in cells}

@@ -55,3 +55,13 @@ def test_a_ledger_with_other_columns_is_refused(book: Path):
     (book / "data" / "artefacts.csv").write_text("id,title\nx,y\n")
     with pytest.raises(CompanionError, match=r"artefacts.csv has columns \['id', 'title'\]"):
         ledger.artefacts()
+
+
+@pytest.mark.parametrize("cells", [-1, 1])
+def test_a_row_with_a_cell_too_many_or_too_few_is_named(book: Path, cells: int):
+    names = list(ledger.Artefact.__dataclass_fields__)
+    (book / "data").mkdir()
+    with (book / "data" / "artefacts.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([names, ["a"] * len(names), ["b"] * (len(names) + cells)])
+    with pytest.raises(CompanionError, match=r"artefacts.csv, row 2 \(b\)"):
+        ledger.artefacts()

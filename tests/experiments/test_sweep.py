@@ -193,6 +193,17 @@ def test_changing_the_code_or_what_it_uses_runs_it_again(here, tmp_path, before,
     assert len(list((tmp_path / "cache").glob("*.json"))) == 2
 
 
+def test_a_global_that_shares_its_name_with_an_attribute_is_not_part_of_the_key(here, tmp_path):
+    source = "class Table:\n    rows = 2\n\ndef run(x):\n    return {'y': x * Table().rows}\n"
+    for rows in (5, 6):
+        namespace = {"__name__": "study", "rows": rows}
+        path = tmp_path / "study.py"
+        path.write_text(source)
+        exec(compile(source, str(path), "exec"), namespace)
+        assert here(namespace["run"], {"x": [1]}).y[0] == 2
+    assert len(list((tmp_path / "cache").glob("*.json"))) == 1
+
+
 def test_functions_can_be_values_of_the_grid(here):
     def plus(x):
         return x + 1
