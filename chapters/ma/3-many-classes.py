@@ -91,14 +91,14 @@ settings = chapter.settings(
         **dict(rate=0.03, draws=200, rows=None, workers=0, eager=False, rule="quick"),
     ),
     long=dict(
-        two=dict(run=5, inducing=100, steps=3000),
-        s20=dict(run=1, latents=(10,), inducing=100, steps=500, sampled=(1, 5, 9, 13, 17), sizes=(20, 40, 80, 100, 150, 200)),
-        balance=dict(run=5, choose=2, latents=(1, 2, 3), inducing=100, steps=600),
-        cnae9=dict(run=2, choose=1, latents=(6, 9), inducing=100, steps=200),
-        mediamill=dict(run=1, choose=0, latents=(10,), inducing=50, steps=150),
-        bibtex=dict(run=1, choose=0, latents=(10,), inducing=100, steps=150),
-        uji=dict(run=2, choose=1, latents=(8, 12), inducing=50, steps=250),
-        timing=dict(sampled=(1, 5, 9, 13, 17), inducing=100, steps=10, repeats=3),
+        two=dict(run=5, inducing=100, steps=4000),
+        s20=dict(run=3, latents=(10,), inducing=100, steps=600, sampled=(1, 5, 9, 13, 17), sizes=(20, 40, 80, 100, 150, 200)),
+        balance=dict(run=5, choose=5, latents=(1, 2, 3), inducing=100, steps=1500),
+        cnae9=dict(run=5, choose=2, latents=(6, 9), inducing=100, steps=300),
+        mediamill=dict(run=1, choose=0, latents=(10,), inducing=100, steps=300),
+        bibtex=dict(run=2, choose=0, latents=(10,), inducing=100, steps=400),
+        uji=dict(run=3, choose=1, latents=(4, 8, 12), inducing=50, steps=500),
+        timing=dict(sampled=(1, 5, 9, 13, 17), inducing=100, steps=20, repeats=3),
         **dict(rate=0.02, draws=500, rows=None, workers=2, eager=False, rule="quick"),
     ),
     paper=dict(
@@ -1214,10 +1214,11 @@ scale = "; ".join(f"{TITLES[d.name]} {SIZES[d.name]['run']} folds, {SIZES[d.name
 as_published, corrected = wins([d.name for d in sets], ", as published"), wins([d.name for d in sets], "")
 chapter.claim(
     "ma-3-c13",
-    holds=bool(as_published[0] == as_published[1]),
+    holds=bool(as_published[0] == as_published[1] and corrected[0] == corrected[1]),
     measured=f"baselines as published: ahead in {as_published[0]} of {as_published[1]} comparisons, behind on: {as_published[2]}; "
     f"correctly scaled: {corrected[0]} of {corrected[1]}, behind on: {corrected[2]} ({scale})",
-    note="The published baselines weigh the KL N/|B| times too much, 2.5 times on Balance and 24 times on Bibtex.",
+    note="It holds only if it does with both. The published baselines weigh the KL N/|B| times too much: 2.5 times on "
+    "Balance, 24 times on Bibtex.",
 )
 
 
@@ -1331,10 +1332,11 @@ as_published, corrected = building_wins(", as published"), building_wins("")
 scale_uji = f"{settings.uji['run']} of 3 folds, {settings.uji['steps']} steps, {settings.uji['inducing']} inducing points an output"
 chapter.claim(
     "ma-3-c20",
-    holds=bool(as_published[0] == as_published[1]),
+    holds=bool(as_published[0] == as_published[1] and corrected[0] == corrected[1]),
     measured=f"ahead in {as_published[0]} of {as_published[1]} comparisons with the baselines as published (behind in: {as_published[2]}), in "
     f"{corrected[0]} of {corrected[1]} with correctly scaled ones (behind in: {corrected[2]}); {scale_uji}",
-    note="The published baselines weigh the KL N/|B| times too much, 2.7 times for Buildings I and II and 3.3 for III.",
+    note="It holds only if it does with both. The published baselines weigh the KL N/|B| times too much: 2.7 times for "
+    "Buildings I and II, 3.3 for III.",
 )
 
 

@@ -71,8 +71,8 @@ settings = chapter.settings(
         paper_rules=False,
     ),
     long=dict(
-        eager=False, workers=2, folds=3, rate=0.05, rates=(0.1,), steps=400, latents=15, batches=(50, 90), test=None, timed=5, timed_batch=20,
-        part=(5, 5), part_steps=120, part_latents=10, part_inducing=100, part_batch=5, part_seeds=3, part_test=None,
+        eager=False, workers=2, folds=3, rate=0.05, rates=(0.1,), steps=400, latents=15, batches=(50, 70, 90), test=None, timed=10, timed_batch=50,
+        part=(5, 5), part_steps=200, part_latents=10, part_inducing=100, part_batch=5, part_seeds=3, part_test=None,
         all_workers=1, all_threads=2, all_steps=100, all_latents=10, all_inducing=200, all_batch=9, all_test=None,
         paper_rules=False,
     ),
