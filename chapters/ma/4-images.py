@@ -24,7 +24,7 @@
 # | **Shows** | Figures 4.1–4.7, Tables 4.1 and 4.2; claims ma-4-c1 to ma-4-c11 |
 # | **Adds** | why the double sum over patches collapses for binary images; the baselines of the thesis with the scaling of their mini-batches corrected; what a global coregionalisation matrix can show and what it cannot; one model of all 1623 characters |
 # | **Data** | Omniglot, 32 460 drawings of 1623 characters, resized to 20 × 20 pixels |
-# | **Time** | `smoke` half a minute, `quick` about five minutes on one core; `long` about half an hour on two, much of it for the model of all alphabets; `paper` has the thesis's sizes |
+# | **Time** | `smoke` half a minute, `quick` about five minutes on one core; `long` about an hour on two, a fifth of it for the model of all alphabets; `paper` has the thesis's sizes |
 
 # %% tags=["parameters"]
 profile = "quick"
