@@ -35,6 +35,7 @@ seed = 0
 # %%
 import itertools
 import time
+from functools import cache
 from unittest import mock
 
 import matplotlib.pyplot as plt
@@ -532,7 +533,7 @@ chapter.claim(
 
 
 # %%
-def run(data, model, fold, folds, latents, negatives, inducing, steps, rate, draws, rows, seed, start="ours",
+def run(data, source, model, fold, folds, latents, negatives, inducing, steps, rate, draws, rows, seed, start="ours",
         covariance="exact", lengthscale=None, inner=False):  # fmt: skip
     import warnings
 
@@ -545,7 +546,8 @@ def run(data, model, fold, folds, latents, negatives, inducing, steps, rate, dra
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", datasets.StandInWarning)
-        whole = datasets.load(data, stand_in="allow", **({"split": fold} if data == "bibtex-single" else {}))
+        stand_in = "only" if source == "stand-in" else "forbid"
+        whole = datasets.load(data, stand_in=stand_in, **({"split": fold} if data == "bibtex-single" else {}))
     published_split = whole.held_out is not None
     train, test = (whole.train, whole.test) if published_split else list(whole.folds(folds, seed=seed))[fold]
     if inner:
@@ -588,9 +590,16 @@ def run(data, model, fold, folds, latents, negatives, inducing, steps, rate, dra
 common = dict(rate=settings.rate, draws=settings.draws, rows=settings.rows, seed=seed)
 
 
+@cache
+def source_of(name):
+    """Where a data set comes from on this machine: part of what identifies a run."""
+    return chapter.load(name).source
+
+
 def runs(points, **shared):
     """A table of runs; finished ones are kept in the build folder and not run again."""
     points = [{**common, **shared, **point} for point in points]
+    points = [{**point, "source": source_of(point["data"])} for point in points]
     return sweep(run, points, workers=settings.workers, progress=False, name="ma-3")
 
 
