@@ -192,19 +192,24 @@ def _sizes(data: MultiOutputData, size: int | Mapping[str, int] | Sequence[int] 
     return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))
 
 
-def shuffled(position: tf.Tensor, size: int | npt.NDArray[np.int64], seed: int | npt.NDArray[np.int64]) -> tf.Tensor:
+def shuffled(
+    position: tf.Tensor,
+    size: int | npt.NDArray[np.int64] | tf.Tensor,
+    seed: int | npt.NDArray[np.int64] | tf.Tensor,
+) -> tf.Tensor:
     """Elements at `position` of an endless stream that runs through `range(size)` in a new random order every pass.
 
-    `size` and `seed` are those of one stream, or of a stream for each position.
+    `size` and `seed` are those of one stream, or of a stream for each position (whose shapes broadcast to that of
+    `position`).
 
     The order of a pass is a Feistel cipher on the smallest even number of bits that holds `size`; values that fall
     outside the range are enciphered again (cycle walking), which keeps it a permutation.
     """
     position = tf.cast(position, tf.int64)
     epoch, index = position // size, position % size
-    half = np.maximum(1, (np.ceil(np.log2(np.maximum(size, 2))).astype(np.int64) + 1) // 2)
-    mask = (1 << half) - 1
-    keys = [(np.asarray(seed) * 0x85EBCA6B + key * 0xC2B2AE35) % (1 << 31) for key in range(_ROUNDS)]
+    half = _half_bits(size)
+    mask = tf.bitwise.left_shift(tf.ones_like(half), half) - 1
+    keys = [(seed * 0x85EBCA6B + key * 0xC2B2AE35) % (1 << 31) for key in range(_ROUNDS)]
 
     def encipher(value: tf.Tensor) -> tf.Tensor:
         left, right = tf.bitwise.right_shift(value, half), tf.bitwise.bitwise_and(value, mask)
@@ -217,6 +222,13 @@ def shuffled(position: tf.Tensor, size: int | npt.NDArray[np.int64], seed: int |
         return (tf.where(value >= size, encipher(value), value),)
 
     return tf.while_loop(lambda value: tf.reduce_any(value >= size), again, (encipher(index),))[0]
+
+
+def _half_bits(size: int | npt.NDArray[np.int64] | tf.Tensor) -> tf.Tensor:
+    """Half the bits of the smallest even number of bits that holds `size` values, at least one."""
+    largest = tf.maximum(tf.convert_to_tensor(size, tf.int64), 2) - 1
+    bits = tf.reduce_sum(tf.cast(largest[..., None] >= [1 << b for b in range(62)], tf.int64), -1)
+    return (bits + 1) // 2
 
 
 def _mix(value: tf.Tensor) -> tf.Tensor:

@@ -104,7 +104,8 @@ def fit(
         data: a `MultiOutputData`, or a function from the step number to that step's batch (in TensorFlow operations).
         steps: how many (L-BFGS: iterations at most).
         optimizer: `Adam(0.01)` if None; `NaturalAdam()`, `LBFGS()`.
-        batch_size: rows a step, one number or one an output; None for all.
+        batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a step, or a pair
+            (outputs, rows of each).)
         seed: of the mini-batches.
         patience: stop when the mean ELBO of a window has not improved for this many steps.
         window: steps a window.
@@ -124,7 +125,7 @@ def fit(
         model.check(data)
     if isinstance(optimizer, LBFGS):
         return _fit_lbfgs(model, data, optimizer, steps, batch_size, checkpoint, progress)
-    source = data.batches(batch_size, seed) if isinstance(data, MultiOutputData) else data
+    source = _source(model, data, batch_size, seed)
     optimizer = Adam() if optimizer is None else optimizer
     optimizer.start(model)
     run = f"{type(optimizer).__name__}, seed {seed}, batches of {batch_size}"
@@ -172,6 +173,16 @@ def fit(
     return history
 
 
+def _source(model: Any, data: MultiOutputData | Source, batch_size: Any, seed: int) -> Source:
+    """Batches as the model wants them: it may have a method `batches` of its own."""
+    if not isinstance(data, MultiOutputData):
+        return data
+    if hasattr(model, "batches"):
+        source: Source = model.batches(data, batch_size, seed)
+        return source
+    return data.batches(batch_size, seed)
+
+
 def _compiled(model: Any, source: Source, optimizer: Optimizer, jit_compile: bool) -> Callable[..., tf.Tensor]:
     def one(step: tf.Tensor) -> tf.Tensor:
         batch = source(step)
@@ -217,7 +228,7 @@ def _fit_lbfgs(
         )
     if getattr(model, "local", ()):
         raise ValueError("a likelihood of this model stores theta for each row, updated step by step: use Adam().")
-    batch = data.full() if isinstance(data, MultiOutputData) else data(0)
+    batch = _source(model, data, None, 0)(0)
     loss = tf.function(lambda: model.training_loss(batch), autograph=False)
     first, second = float(loss()), float(loss())
     if not np.isfinite(first):

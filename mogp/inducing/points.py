@@ -11,7 +11,7 @@ import tensorflow as tf
 from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
-from mogp.kernels import KernelStack
+from mogp.kernels import KernelStack, with_replica
 
 
 class InducingPoints(gpflow.Module):
@@ -48,13 +48,43 @@ class InducingPoints(gpflow.Module):
         """Number of sets, or None when one set is shared."""
         return int(self.Z.shape[0]) if self.Z.shape.rank == 3 else None
 
+    @property
+    def inputs(self) -> tf.Tensor:
+        """What the kernels read."""
+        return tf.convert_to_tensor(self.Z)
+
     def Kuu(self, kernels: KernelStack) -> tf.Tensor:
         """`[G, M, M]`."""
-        return kernels.K(tf.convert_to_tensor(self.Z))
+        return kernels.K(self.inputs)
 
     def Kuf(self, kernels: KernelStack, X: tf.Tensor) -> tf.Tensor:
         """`[G, M, N]` for `X [N, P]`."""
-        return kernels.K(tf.convert_to_tensor(self.Z), X)
+        return kernels.K(self.inputs, X)
+
+
+class ReplicaPoints(InducingPoints):
+    """Inducing inputs `Z [M, P]` or `[G, M, P]` that each belong to a replica, `[M]` or `[G, M]`.
+
+    Kernels read `[z, r]`. The inputs are trained, the replica numbers are not.
+    """
+
+    def __init__(self, Z: npt.ArrayLike, replica: npt.ArrayLike) -> None:
+        super().__init__(Z)
+        self.replica = np.asarray(replica).astype(np.int64)
+        if self.replica.shape != tuple(self.Z.shape[:-1]):
+            raise ValueError(
+                f"replica numbers have shape {self.replica.shape}; expected {tuple(self.Z.shape[:-1])}, one a point."
+            )
+
+    @property
+    def input_dim(self) -> int:
+        """Columns of the inputs that the model reads, the replica number among them."""
+        return super().input_dim + 1
+
+    @property
+    def inputs(self) -> tf.Tensor:
+        """`[…, M, P + 1]`."""
+        return with_replica(self.Z, self.replica)
 
 
 def kmeans_points(
@@ -83,6 +113,24 @@ def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
     points = np.asarray(Z, dtype=float)
     points = points[:, None] if points.ndim == 1 else points
     return InducingPoints(points if sets is None else np.repeat(points[None], sets, axis=0))
+
+
+def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
+    """About `count` rows for each output, at a constant stride through its rows, with their replica numbers.
+
+    The rows of an output are taken in the order of the data: replica by replica, as a rule. Rows that occur twice are
+    kept once, so that there may be fewer.
+    """
+    if count < 1:
+        raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
+    taken = []
+    for d, own in enumerate(data.outputs):
+        stride = max(1, len(own) // count)
+        replica = np.zeros(len(own), np.int64) if own.replica is None else own.replica
+        rows = np.column_stack([data.inputs(d), replica])
+        taken.append(rows[::stride][: max(count, 1)])
+    distinct = np.unique(np.concatenate(taken), axis=0)
+    return ReplicaPoints(distinct[:, :-1], distinct[:, -1])
 
 
 def _distinct(data: MultiOutputData | npt.ArrayLike) -> Array:

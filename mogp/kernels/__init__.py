@@ -1,7 +1,21 @@
 """Covariance functions, and the means to evaluate many of them at once."""
 
+from mogp.kernels.expected import expected_k, expected_kk
+from mogp.kernels.hierarchy import SameNode, hierarchical, on_inputs, with_replica
 from mogp.kernels.patches import Patches, PatchStack
 from mogp.kernels.stack import KernelStack, parameters_read_once
 from mogp.kernels.unit import unit_kernels
 
-__all__ = ["KernelStack", "PatchStack", "Patches", "parameters_read_once", "unit_kernels"]
+__all__ = [
+    "KernelStack",
+    "PatchStack",
+    "Patches",
+    "SameNode",
+    "expected_k",
+    "expected_kk",
+    "hierarchical",
+    "on_inputs",
+    "parameters_read_once",
+    "unit_kernels",
+    "with_replica",
+]

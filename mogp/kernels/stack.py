@@ -11,6 +11,8 @@ import gpflow
 import tensorflow as tf
 from gpflow.kernels import Combination, IsotropicStationary, Kernel, Linear, Product, Sum
 
+from mogp.kernels.hierarchy import SameNode
+
 _VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("values", default=None)
 
 
@@ -30,7 +32,8 @@ def parameters_read_once(values: dict[tuple[int, ...], tf.Tensor] | None = None)
 class KernelStack(gpflow.Module):
     """Kernels `k_1 … k_G` whose matrices come out as one tensor `[G, N, N']`.
 
-    Kernels of the same form (isotropic stationary ones, linear ones, and their sums and products) are evaluated in one
+    Kernels of the same form (isotropic stationary ones, linear ones, nodes of a tree, and their sums and
+    products) are evaluated in one
     batched pass with their parameters stacked; any other GPflow kernel is evaluated on its own. The Python loop over
     forms runs when the graph is traced, not when it runs.
 
@@ -80,6 +83,8 @@ def _form(kernel: Kernel) -> Any:
         return (type(kernel), tuple(_form(k) for k in kernel.kernels))
     if isinstance(kernel, IsotropicStationary) or type(kernel) is Linear:
         return (type(kernel), where)
+    if isinstance(kernel, SameNode):
+        return (SameNode, where, kernel.nodes)
     return id(kernel)
 
 
@@ -100,6 +105,9 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
     if type(kind) is Linear:
         weighted = _active(kind, X) * rows([k.variance for k in kernels])
         return tf.linalg.matmul(weighted, _active(kind, other), transpose_b=True)
+    if isinstance(kind, SameNode):
+        same = kind.K(_active(kind, X), _active(kind, other))
+        return tf.broadcast_to(same, tf.concat([[len(kernels)], tf.shape(same)[-2:]], 0))
     x, x2 = ([p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
     return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
 
@@ -113,6 +121,8 @@ def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
         return tf.broadcast_to(stacked([k.variance for k in kernels])[:, None], [len(kernels), tf.shape(X)[-2]])
     if type(kind) is Linear:
         return tf.reduce_sum(tf.square(_active(kind, X)) * rows([k.variance for k in kernels]), -1)
+    if isinstance(kind, SameNode):
+        return tf.ones([len(kernels), tf.shape(X)[-2]], X.dtype)
     x = [X] * len(kernels) if X.shape.rank == 2 else tf.unstack(X)
     return tf.stack([k(p, full_cov=False) for k, p in zip(kernels, x, strict=True)])
 

@@ -1,18 +1,36 @@
-"""Models: `SparseMOGP`, its named cases, and exact references."""
+"""Models: `SparseMOGP` and `LatentMOGP`, their named cases, and exact references."""
 
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
 from mogp.models.exact import ExactLMC
+from mogp.models.exact_hierarchies import DHGP, HGP
 from mogp.models.heterogeneous import ccgp, cgp, hetmogp_lmc
+from mogp.models.hierarchies import ReplicaMOGP, bayesian_gplvm, hgp_ind, hmogp_lv, lmc_stacked, lvmogp
+from mogp.models.latent import LatentMOGP
+from mogp.models.network import Networks
+from mogp.models.new_outputs import add_outputs
+from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 
 __all__ = [
+    "DHGP",
+    "HGP",
     "ExactLMC",
+    "LatentMOGP",
+    "Networks",
+    "ReadsReplicas",
+    "ReplicaMOGP",
     "SparseMOGP",
+    "add_outputs",
+    "bayesian_gplvm",
     "ccgp",
     "cgp",
     "g_a",
     "g_m",
     "hetmogp_lmc",
+    "hgp_ind",
+    "hmogp_lv",
+    "lmc_stacked",
+    "lvmogp",
     "mg_m",
     "mocgps_ar",
     "mogps_ar",

@@ -15,6 +15,7 @@ from gpflow.models import GPR
 from gpflow.utilities import add_likelihood_noise_cov
 
 from mogp.data import MultiOutputData
+from mogp.kernels import on_inputs
 from mogp.linalg import log_evidence
 
 
@@ -70,7 +71,7 @@ class ExactLMC(GPR):
             mix = Coregion(output_dim=D, rank=rank, active_dims=[P])
             mix.W.assign(A_q)
             mix.kappa = gpflow.Parameter(np.zeros(D), trainable=False)
-            parts.append(_on_inputs(gpflow.utilities.deepcopy(kernel), P) * mix)
+            parts.append(on_inputs(gpflow.utilities.deepcopy(kernel), P) * mix)
         X = np.concatenate([np.column_stack([data.inputs(d), np.full(len(o), d)]) for d, o in enumerate(data.outputs)])
         Y = np.concatenate([o.Y for o in data.outputs])
         likelihood = gpflow.likelihoods.Gaussian(variance=NoiseByOutput(D, noise))
@@ -88,12 +89,3 @@ class ExactLMC(GPR):
         X = np.asarray(Xnew, dtype=float)
         X = X[:, None] if X.ndim == 1 else X
         return tf.constant(np.column_stack([X, np.full(len(X), output)]))
-
-
-def _on_inputs(kernel: Kernel, P: int) -> Kernel:
-    """The kernel, and all it is combined of, kept to the first `P` input columns."""
-    for part in getattr(kernel, "kernels", ()):
-        _on_inputs(part, P)
-    if isinstance(kernel.active_dims, slice):
-        kernel.active_dims = slice(*kernel.active_dims.indices(P))
-    return kernel

@@ -1,0 +1,253 @@
+"""Exact hierarchical GPs: HGP, one for each output, and DHGP, one more level over all outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from gpflow.kernels import Kernel, Matern32
+from gpflow.models import BayesianModel
+from gpflow.utilities import positive
+
+from mogp.data import Array, MultiOutputData
+from mogp.kernels import KernelStack, hierarchical
+from mogp.linalg import log_evidence
+from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
+from mogp.padded import PaddedSource, distinct_inputs
+from mogp.priors import Marginals
+
+
+class _Exact(ReadsReplicas, BayesianModel):
+    """What both have in common: they hold their data, and train on nothing else."""
+
+    def __init__(self, data: MultiOutputData) -> None:
+        super().__init__()
+        self.names = data.names
+        self._input_dim = data.input_dim
+        self._solved: tuple[bytes, Any] | None = None
+
+    @property
+    def input_dim(self) -> int:
+        """Columns of the inputs, without the replica number."""
+        return self._input_dim
+
+    @property
+    def num_replicas(self) -> int | None:
+        """None: any replica number will do."""
+        return None
+
+    def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> Callable[[Any], None]:
+        """For `fit`: there are no batches, the model has its data."""
+        if size is not None:
+            raise ValueError("an exact GP trains on all its data: use batch_size=None, or hgp_ind for mini-batches.")
+        return lambda step: None
+
+    def training_loss(self, batch: None = None) -> tf.Tensor:
+        """The negative log evidence."""
+        return -self.maximum_log_likelihood_objective()
+
+    def elbo(self, batch: None = None) -> tf.Tensor:
+        """The log evidence itself."""
+        return self.maximum_log_likelihood_objective()
+
+    def _once(self, solve: Callable[[], Any]) -> Any:
+        """The result of `solve`, computed again only when a parameter has changed."""
+        state = b"".join(np.asarray(v).tobytes() for v in self.variables)
+        if self._solved is None or self._solved[0] != state:
+            self._solved = (state, solve())
+        return self._solved[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_solved": None}
+
+
+class HGP(_Exact):
+    r"""A two-level GP for each output, exactly (Hensman, Lawrence and Rattray 2013).
+
+    $y_d^r(x) = g_d(x) + f_d^r(x) + \epsilon$ with $g_d \sim GP(0, k_g)$, $f_d^r \sim GP(0, k_f)$ and noise
+    $\sigma_d^2$; kernels and noise are those of the output. Time grows with the cube of the rows of an output. The
+    objective is the sum over outputs, so that one run of L-BFGS trains all.
+
+    Args:
+        data: outputs with replica numbers.
+        kernels: $k_g$ and $k_f$, copied for each output; Matérn-3/2 if None.
+        noise: start value of the noise variances.
+    """
+
+    def __init__(self, data: MultiOutputData, kernels: Sequence[Kernel] | None = None, noise: float = 0.1) -> None:
+        super().__init__(data)
+        start = kernels or [Matern32(variance=0.5, lengthscales=default_lengthscale(data)) for _ in range(2)]
+        self.kernels = KernelStack(
+            [hierarchical([gpflow.utilities.deepcopy(k) for k in start], data.input_dim) for _ in data.names]
+        )
+        self.noise = gpflow.Parameter(np.full(data.num_outputs, noise), transform=positive(lower=LEAST_VARIANCE))
+        source = PaddedSource(data)
+        batch = source(0)
+        rows = np.tile(np.arange(len(source.X)), (len(data.names), 1)) if batch.rows is None else batch.rows.numpy()
+        here = np.arange(source.longest) < source.sizes[:, None]
+        self._X, self._Y = source.X[rows], np.where(here, batch.Y.numpy(), 0.0)
+        self._here = here.astype(float)
+
+    def _covariance(self) -> tf.Tensor:
+        """`K_d + σ_d² I [D, n, n]`, with rows of the identity where an output has none."""
+        here = tf.constant(self._here, gpflow.default_float())
+        K = self.kernels.K(tf.constant(self._X, here.dtype)) * here[:, :, None] * here[:, None, :]
+        return K + tf.linalg.diag(here * tf.convert_to_tensor(self.noise)[:, None] + (1 - here))
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+        r"""$\sum_d \log N(y_d \mid 0, K_d + \sigma_d^2 I)$."""
+        L = tf.linalg.cholesky(self._covariance())
+        alpha = tf.linalg.triangular_solve(L, tf.constant(self._Y, L.dtype)[:, :, None])
+        logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
+        return -0.5 * tf.reduce_sum(tf.square(alpha)) - logs - 0.5 * np.log(2 * np.pi) * float(self._here.sum())
+
+    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
+        """Predictive mean and variance `[N, len(outputs)]`."""
+
+        def solve() -> tuple[tf.Tensor, tf.Tensor]:
+            L = tf.linalg.cholesky(self._covariance())
+            return L, tf.linalg.triangular_solve(L, tf.constant(self._Y, L.dtype)[:, :, None])
+
+        L, alpha = (tf.gather(a, list(outputs)) for a in self._once(solve))
+        own = KernelStack([self.kernels.kernels[d] for d in outputs])
+        here = tf.constant(self._here[list(outputs)], X.dtype)
+        cross = own.K(tf.constant(self._X[list(outputs)], X.dtype), X) * here[:, :, None]
+        A = tf.linalg.triangular_solve(L, cross)
+        mean = tf.linalg.matmul(A, alpha, transpose_a=True)[..., 0]
+        var = tf.maximum(own.K_diag(X) - tf.reduce_sum(tf.square(A), 1), LEAST_VARIANCE)
+        if noise:
+            var += tf.gather(self.noise, list(outputs))[:, None]
+        return Marginals(tf.transpose(mean), tf.transpose(var))
+
+
+class DHGP(_Exact):
+    r"""Three levels, exactly: a function of all outputs, one of each output around it, one of each replica around that.
+
+    $$\mathrm{cov}[f_d^r(x), f_{d'}^{r'}(x')] = k_g(x, x') + \mathbb 1[d = d'] k_e(x, x')
+      + \mathbb 1[d = d', r = r'] k_f(x, x').$$
+
+    Time grows with the cube of all rows, unless all outputs and replicas are observed at the same $N$ inputs: rotating
+    the $R$ replicas of each output by an orthogonal matrix with first column $1/\sqrt R$ leaves one component with
+    covariance $J_D \otimes R K_g + I_D \otimes (R K_e + K_f + \sigma^2 I)$ and $D(R-1)$ independent ones with
+    $K_f + \sigma^2 I$.
+
+    Args:
+        data: outputs with replica numbers.
+        kernels: $k_g$, $k_e$ and $k_f$; Matérn-3/2 if None.
+        noise: start value of the noise variance, which all outputs share.
+        most_rows: evenly spaced rows that are kept of more, to bound the time; None keeps all.
+    """
+
+    def __init__(
+        self,
+        data: MultiOutputData,
+        kernels: Sequence[Kernel] | None = None,
+        noise: float = 0.1,
+        most_rows: int | None = None,
+    ) -> None:
+        super().__init__(data)
+        if kernels is None:
+            kernels = [Matern32(variance=1 / 3, lengthscales=default_lengthscale(data)) for _ in range(3)]
+        if len(kernels) != 3:
+            raise ValueError(f"{len(kernels)} kernels; DHGP has three levels: all outputs, an output, a replica.")
+        X, rows = distinct_inputs(data)
+        self.replicas = int(X[:, -1].max()) + 1
+        output = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+        table, y = X[np.concatenate(rows)], np.concatenate([o.Y[:, 0] for o in data.outputs])
+        if most_rows is not None and len(y) > most_rows:
+            kept = np.unique(np.linspace(0, len(y) - 1, most_rows).round().astype(int))
+            table, y, output = table[kept], y[kept], output[kept]
+        self.parts = tuple(kernels)
+        self.noise = gpflow.Parameter(noise, transform=positive(lower=LEAST_VARIANCE))
+        self._x, self._replica, self._output, self._y = table[:, :-1], table[:, -1].astype(int), output, y
+        self._grid = self._common_grid()
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that the model holds."""
+        return len(self._y)
+
+    def _common_grid(self) -> Array | None:
+        """`[D, R, N]` targets, where all outputs and replicas have the same inputs in the same order."""
+        D, R = len(self.names), self.replicas
+        N, rest = divmod(len(self._y), D * R)
+        if rest or N == 0:
+            return None
+        order = np.lexsort((*self._x.T[::-1], self._replica, self._output))
+        x = self._x[order].reshape(D * R, N, -1)
+        labels = np.column_stack([self._output, self._replica])[order].reshape(D * R, N, 2)
+        wanted = np.indices((D, R)).reshape(2, -1).T[:, None]
+        if not (np.array_equal(labels, np.broadcast_to(wanted, labels.shape)) and (x == x[:1]).all()):
+            return None
+        self._inputs = x[0]
+        grid: Array = self._y[order].reshape(D, R, N)
+        return grid
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+        """The log evidence of all outputs together."""
+        return self._dense() if self._grid is None else self._rotated(self._grid)
+
+    def _kernel(self, x: Any, d: Array, r: Array, x2: Any, d2: Array, r2: Array) -> tf.Tensor:
+        """The covariance between rows with inputs, outputs and replica numbers."""
+        same = d[:, None] == d2
+        masks = (1.0, same, same & (r[:, None] == r2))
+        x, x2 = (tf.constant(a, gpflow.default_float()) for a in (x, x2))
+        return sum(k(x, x2) * tf.cast(tf.constant(m), x.dtype) for k, m in zip(self.parts, masks, strict=True))
+
+    def _covariance(self) -> tf.Tensor:
+        own = (self._x, self._output, self._replica)
+        K = self._kernel(*own, *own)
+        return K + tf.convert_to_tensor(self.noise) * tf.eye(len(self._y), dtype=K.dtype)
+
+    def _dense(self) -> tf.Tensor:
+        return log_evidence(tf.constant(self._y, gpflow.default_float()), self._covariance())
+
+    def _rotated(self, grid: Array) -> tf.Tensor:
+        D, R, N = grid.shape
+        x = tf.constant(self._inputs, gpflow.default_float())
+        K_g, K_e, K_f = (k(x) for k in self.parts)
+        own = K_f + tf.convert_to_tensor(self.noise) * tf.eye(N, dtype=K_f.dtype)
+        ones, eye = tf.ones([D, D], own.dtype), tf.eye(D, dtype=own.dtype)
+        first = _kron(ones, R * K_g) + _kron(eye, R * K_e + own)
+        mean = tf.constant(grid.mean(axis=1).reshape(-1) * np.sqrt(R), own.dtype)
+        total = log_evidence(mean, first)
+        if R == 1:
+            return total
+        apart = np.linalg.qr(np.column_stack([np.ones(R), np.eye(R)[:, 1:]]))[0][:, 1:]
+        others = tf.constant(np.einsum("drn,rk->ndk", grid, apart).reshape(N, -1), own.dtype)
+        L = tf.linalg.cholesky(own)
+        logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L))) * D * (R - 1)
+        squares = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(L, others)))
+        return total - 0.5 * squares - logs - 0.5 * N * D * (R - 1) * np.log(2 * np.pi)
+
+    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
+        """Predictive mean and variance `[N, len(outputs)]`."""
+
+        def solve() -> tuple[tf.Tensor, tf.Tensor]:
+            L = tf.linalg.cholesky(self._covariance())
+            return L, tf.linalg.triangular_solve(L, tf.constant(self._y[:, None], L.dtype))
+
+        L, alpha = self._once(solve)
+        x, replica = X[:, :-1], np.round(np.asarray(X[:, -1])).astype(int)
+        means, variances = [], []
+        for d in outputs:
+            cross = self._kernel(self._x, self._output, self._replica, x, np.full(len(replica), d), replica)
+            A = tf.linalg.triangular_solve(L, cross)
+            prior = sum(k(x, full_cov=False) for k in self.parts)
+            means.append(tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0])
+            variances.append(tf.maximum(prior - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE))
+        extra = tf.convert_to_tensor(self.noise) if noise else 0.0
+        return Marginals(tf.stack(means, -1), tf.stack(variances, -1) + extra)
+
+
+def default_lengthscale(data: MultiOutputData) -> float:
+    """A quarter of the range of the inputs, averaged over columns."""
+    return max(float(np.mean(np.ptp(data.X, axis=0))) / 4, 1e-3)
+
+
+def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    n, m = a.shape[0], b.shape[0]
+    return tf.reshape(a[:, None, :, None] * b[None, :, None, :], [n * m, n * m])
