@@ -34,6 +34,7 @@ seed = 0
 import resource
 import time
 import warnings
+import zlib
 
 import gpflow
 import numpy as np
@@ -72,7 +73,7 @@ settings = chapter.settings(
     ),
     long=dict(
         eager=False, workers=2, folds=3, rate=0.05, rates=(0.1,), steps=400, latents=15, batches=(50, 70, 90), test=None, timed=10, timed_batch=50,
-        part=(5, 5), part_steps=200, part_latents=10, part_inducing=100, part_batch=5, part_seeds=3, part_test=None,
+        part=(5, 5), part_steps=200, part_latents=10, part_inducing=100, part_batch=5, part_seeds=2, part_test=None,
         all_workers=1, all_threads=2, all_steps=100, all_latents=10, all_inducing=200, all_batch=9, all_test=None,
         paper_rules=False,
     ),
@@ -1006,9 +1007,8 @@ def run_alphabets(source, alphabets, trained_on, fold, steps, rate, latents, ind
     few = data.X[np.random.default_rng(seed).choice(len(data.X), 100, replace=False)]
     start = patch_subset(few, cut, inducing, sets=latents, seed=seed + fold)
     model = mocgps_ar(data, cut, classes=classes, latents=latents, inducing=start, negatives=1, seed=seed + fold)
-    unfinished = (
-        build_folder() / "checkpoints" / f"ma-4-{len(trained_on)}-{steps}-{latents}-{inducing}-{batch}-{fold}.npz"
-    )
+    which = zlib.crc32(repr((source, trained_on, fold, steps, rate, latents, inducing, batch, seed)).encode())
+    unfinished = build_folder() / "checkpoints" / f"ma-4-{which:08x}.npz"
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     history = fit(
         model,
@@ -1028,7 +1028,7 @@ def run_alphabets(source, alphabets, trained_on, fold, steps, rate, latents, ind
             [model.predict_classes(held_out.X[part], name) for part in np.array_split(rows, -(-len(rows) // 100))]
         )
         recall.append(metrics.weighted_recall(held_out[name].Y[rows, 0], guess))
-    unfinished.unlink()
+    unfinished.unlink(missing_ok=True)
     return {
         "recall": recall,
         "images": len(data.X),
