@@ -9,18 +9,31 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 from common import Timing, interleaved, one_thread, ratio_line
+from latent_step import MISSING, lvmogp_gradient
 from lmc_step import STEPS, ours
 
 
-def peer(script: str) -> Timing:
-    """Run a peer's script and read the timing it prints."""
+def peer(script: str, *arguments: object, objective: float | None = None) -> Timing:
+    """Run a peer's script and read the timing it prints, and the objective, which must be ours where it is given."""
     one = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run([sys.argv[1], script], capture_output=True, text=True, check=True, env=one)
-    return Timing(**json.loads(done.stdout.strip().splitlines()[-1]))
+    command = [sys.argv[1], script, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=one)
+    found = json.loads(done.stdout.strip().splitlines()[-1])
+    if objective is not None:
+        np.testing.assert_allclose(found.pop("objective"), objective, rtol=1e-6)
+    return Timing(**found)
+
+
+def latent(share: float) -> dict[str, list[Timing]]:
+    """Objective and gradient of the LVMOGP of peer_gpy_latent.py, `share` of its targets missing; the bounds agree."""
+    objective, both = lvmogp_gradient(share)
+    theirs = partial(peer, "peer_gpy_latent.py", share, objective=objective)
+    return interleaved({"mogp": lambda: Timing.of(both, STEPS), "GPy": theirs})
 
 
 def exact() -> Timing:
@@ -54,3 +67,6 @@ if __name__ == "__main__":
     print(ratio_line("LMC step time, mogp / GPyTorch", times, "mogp", "GPyTorch", "step", target="none"))
     times = interleaved({"mogp": exact, "GPy": lambda: peer("peer_gpy.py")})
     print(ratio_line("exact ICM objective and gradient, mogp / GPy", times, "mogp", "GPy", "step", target="none"))
+    for share, target in ((0.0, ">= 3"), (MISSING, ">= 15")):
+        title = f"LVMOGP objective and gradient, {share:.0%} of the targets missing, GPy / mogp"
+        print(ratio_line(title, latent(share), "GPy", "mogp", "step", target))

@@ -22,6 +22,10 @@ _BUILT_FROM = {
     "ZeroInflatedPoisson": ("giraldo2021thesis",),
     "AugmentReduce": ("ma2023thesis", "ruiz2018augment", "liu2019additive"),
     "PatchStack": ("vanderwilk2017conv",),
+    "LatentMOGP": ("ma2023hierarchical", "dai2017lvmogp", "titsias2010bgplvm"),
+    "SameNode": ("hensman2013hierarchical",),
+    "HGP": ("hensman2013hierarchical",),
+    "DHGP": ("hensman2013hierarchical", "ma2023hierarchical"),
 }
 
 

@@ -7,8 +7,9 @@ A missing target is a missing row, never a NaN.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +75,8 @@ class MultiOutputData:
             Y: `[N, D]` (or `[N]`) targets, a column an output; NaN where a target is missing.
             names: `D` names; "output 0", "output 1", … by default.
             mask: `[N, D]`, False where a target is missing.
-            replica: `[N]` replica number of each row.
+            replica: `[N]` replica of each row. Whole numbers stay what they are, so that parts of the data agree on
+                them; other labels are numbered 0, 1, … in their order, all outputs together.
         """
         inputs = _matrix(X, "X", "inputs", finite=True)
         targets = _matrix(Y, "Y", "targets", finite=False)
@@ -108,8 +110,9 @@ class MultiOutputData:
             if values is not None and len(values) != len(pairs):
                 raise ValueError(f"{len(values)} {what} for {len(pairs)} outputs; give one an output (None for none).")
         blocks: list[Array] = []
-        starts: list[int] = []
+        starts: dict[bytes, int] = {}
         outputs: list[Output] = []
+        rows = 0
         for d, (pair, name) in enumerate(zip(pairs, given, strict=True)):
             if len(pair) != 2:
                 raise ValueError(f"pairs[{d}] has {len(pair)} elements; expected (X, Y).")
@@ -125,11 +128,12 @@ class MultiOutputData:
             asked = np.ones(y.shape, bool) if mask is None else _mask(mask, y.shape, f"mask of {name!r}")
             observed = _observed(y, asked, f"Y of {name!r}")
             replica = _replicas(None if replicas is None else replicas[d], len(x), f"replica of {name!r}")
-            start = next((s for s, block in zip(starts, blocks, strict=True) if np.array_equal(block, x)), None)
-            if start is None:
-                start = sum(len(block) for block in blocks)
+            content = x.tobytes()
+            if content not in starts:
+                starts[content] = rows
                 blocks.append(x)
-                starts.append(start)
+                rows += len(x)
+            start = starts[content]
             kept = np.flatnonzero(observed.any(axis=1))
             output = _output(name, kept, y[kept], observed[kept], replica)
             outputs.append(Output(output.name, output.rows + start, output.Y, output.observed, output.replica))
@@ -175,10 +179,12 @@ class MultiOutputData:
         y = _numbers(frame, [target])
         _observed(y, np.ones(y.shape, bool), f"column {target!r}")
         replicas = _replicas(None if replica is None else frame[replica].to_numpy(), len(frame), f"column {replica!r}")
-        labels = frame[output].to_numpy()
+        present = np.flatnonzero(~np.isnan(y[:, 0]))
+        codes, names = pd.factorize(frame[output])
+        order = present[np.argsort(codes[present], kind="stable")]
+        ends = np.cumsum(np.bincount(codes[present], minlength=len(names)))
         outputs = []
-        for name in pd.unique(frame[output]):
-            kept = np.flatnonzero((labels == name) & ~np.isnan(y[:, 0]))
+        for name, kept in zip(names, np.split(order, ends[:-1]), strict=True):
             own = _output(str(name), kept, y[kept], None, replicas)
             outputs.append(Output(own.name, where[kept], own.Y, own.observed, own.replica))
         return cls._checked(unique, outputs)
@@ -186,7 +192,7 @@ class MultiOutputData:
     @classmethod
     def _checked(cls, X: Array, outputs: Sequence[Output]) -> MultiOutputData:
         names = [o.name for o in outputs]
-        twice = sorted({n for n in names if names.count(n) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise ValueError(f"output names must differ; given twice: {', '.join(map(repr, twice))}.")
         for o in outputs:
@@ -194,7 +200,7 @@ class MultiOutputData:
                 raise ValueError(
                     f"output {o.name!r} has no observed targets. Drop the output, or check for missing values."
                 )
-        return cls(X, tuple(outputs))
+        return cls(X, _numbered(outputs))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -397,8 +403,24 @@ def _replicas(replica: npt.ArrayLike | None, rows: int, name: str) -> Array | No
     missing = int(pd.isna(values).sum())
     if missing:
         raise ValueError(f"{name} is missing in {missing} rows; give every row a replica number, or leave replica out.")
-    numbers: Array = np.unique(values, return_inverse=True)[1].astype(np.int64).reshape(-1)
-    return numbers
+    labels: Array = np.asarray(values.tolist())
+    return labels
+
+
+def _numbered(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Replica labels as numbers: whole numbers as they are, others by their place among the labels of all outputs."""
+    labels = [o.replica for o in outputs if o.replica is not None]
+    if not labels:
+        return tuple(outputs)
+    every = np.concatenate(labels)
+    whole = every.dtype.kind in "biuf" and bool(np.all((every >= 0) & (every == np.floor(every.astype(float)))))
+    known = np.unique(every)
+
+    def numbers(own: Array) -> Array:
+        given = own.astype(np.int64) if whole else np.searchsorted(known, own.astype(every.dtype))
+        return np.asarray(given, np.int64)
+
+    return tuple(o if o.replica is None else replace(o, replica=numbers(o.replica)) for o in outputs)
 
 
 def _names(names: Sequence[str] | None, count: int) -> list[str]:

@@ -41,7 +41,7 @@ def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
         deterministic: whether the objective was the same function at every step.
     """
     converged, findings = _convergence(elbo, deterministic)
-    for look in (_jitter, _dead_latents, _coinciding_points):
+    for look in (_jitter, _dead_latents, _idle_dimensions, _coinciding_points):
         findings += look(model)
     return Diagnosis(converged, tuple(findings))
 
@@ -93,6 +93,23 @@ def _dead_latents(model: Any) -> list[str]:
         return []
     which, enough = ", ".join(map(str, dead)), power.shape[1] - len(dead)
     return [f"Latent GP {which} makes up less than 1 % of every function: {enough} latent GPs would do."]
+
+
+def _idle_dimensions(model: Any) -> list[str]:
+    """Latent dimensions of outputs over which the kernel hardly changes."""
+    kernel, means = getattr(model, "latent_kernel", None), getattr(model, "latent_mean", None)
+    if kernel is None or means is None or means.shape[0] < 2:
+        return []
+    reach = np.ptp(np.asarray(means), axis=0) / np.asarray(kernel.lengthscales)
+    idle = np.flatnonzero(reach < 0.1)
+    if len(idle) == 0:
+        return []
+    which, rest = ", ".join(map(str, idle)), len(reach) - len(idle)
+    if rest == 0:
+        return ["Outputs lie within a tenth of a latent lengthscale of each other: they are taken to be one function."]
+    return [
+        f"Outputs differ by less than a tenth of a lengthscale in latent dimension {which}: latent_dim={rest} would do."
+    ]
 
 
 def _coinciding_points(model: Any) -> list[str]:

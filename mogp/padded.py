@@ -72,17 +72,17 @@ class PaddedSource:
 
     def __call__(self, step: tf.Tensor | int) -> PaddedBatch:
         """The batch of step `step` (0, 1, …)."""
-        dtype = self._Y.dtype
+        dtype, turn = self._Y.dtype, tf.cast(step, tf.int64)
         if self.num_outputs == self.B:
             outputs, Y, rows = tf.range(self.num_outputs, dtype=tf.int64), self._Y, self._rows
         else:
-            position = tf.cast(step, tf.int64) * self.B + tf.range(self.B, dtype=tf.int64)
-            outputs = shuffled(position, self.num_outputs, self.seed)
+            position = turn * self.B + tf.range(self.B, dtype=tf.int64)
+            outputs, turn = shuffled(position, self.num_outputs, self.seed), position // self.num_outputs
             Y = tf.gather(self._Y, outputs)
             rows = None if self._rows is None else tf.gather(self._rows, outputs)
         scale = tf.constant(self.num_outputs / self.B, dtype)
         if self.n < self.longest:
-            Y, rows, weight = self._some_rows(step, outputs, Y, rows)
+            Y, rows, weight = self._some_rows(turn, outputs, Y, rows)
             return PaddedBatch(self._X, outputs, rows, Y, weight * scale, scale)
         weight = None
         if rows is not None:
@@ -91,14 +91,14 @@ class PaddedSource:
         return PaddedBatch(self._X, outputs, rows, Y, weight, scale)
 
     def _some_rows(
-        self, step: tf.Tensor | int, outputs: tf.Tensor, Y: tf.Tensor, rows: tf.Tensor | None
+        self, turn: tf.Tensor, outputs: tf.Tensor, Y: tf.Tensor, rows: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """`n` rows of each output; those with fewer give them all."""
+        """The `turn`-th draw of `n` rows of each output, a turn `[]` or `[B]`; those with fewer give them all."""
         sizes = tf.gather(self._sizes, outputs)[:, None]
         taken = tf.minimum(sizes, self.n)
         offset = tf.range(self.n, dtype=tf.int64)[None]
         seeds = self.seed * 1_000_003 + 1 + outputs[:, None]
-        position = tf.cast(step, tf.int64) * taken + tf.minimum(offset, taken - 1)
+        position = tf.reshape(turn, [-1, 1]) * taken + tf.minimum(offset, taken - 1)
         picked = shuffled(position, sizes, seeds)
         present = tf.cast(offset < taken, Y.dtype) * tf.cast(sizes, Y.dtype) / tf.cast(taken, Y.dtype)
         rows = picked if rows is None else tf.gather(rows, picked, batch_dims=1)

@@ -240,12 +240,21 @@ def _fit_lbfgs(
     state.remember(history.steps)
     began = time.perf_counter()
 
+    variables = list(model.trainable_variables)
+
+    @tf.function(autograph=False)
+    def put(values: tf.Tensor) -> tf.Tensor:
+        """Set all variables to their parts of one long vector; returns the loss there."""
+        for variable, part in zip(
+            variables, tf.split(values, [v.shape.num_elements() for v in variables]), strict=True
+        ):
+            variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
+        return loss()
+
     with _interrupts() as interrupted, _bar(progress, steps) as report:
 
-        def after_iteration(_: int, variables: Any, values: Any) -> None:
-            for variable, value in zip(variables, values, strict=True):
-                variable.assign(value)
-            history.elbo = np.append(history.elbo, -float(loss()))
+        def after_iteration(values: Array) -> None:
+            history.elbo = np.append(history.elbo, -float(put(tf.constant(values))))
             state.remember(history.steps)
             state.save(history)
             report(history.steps, history.elbo[-1])
@@ -256,9 +265,10 @@ def _fit_lbfgs(
             try:
                 result = gpflow.optimizers.Scipy().minimize(
                     loss,
-                    model.trainable_variables,
-                    step_callback=after_iteration,
+                    variables,
+                    callback=after_iteration,
                     allow_unused_variables=True,
+                    tf_fun_args={"autograph": False},
                     options={"maxiter": steps - history.steps, **optimizer.options},
                 )
                 history.message = f"L-BFGS: {result.message}"

@@ -127,6 +127,14 @@ def test_replica_labels_of_any_kind_become_numbers():
     np.testing.assert_array_equal(data.outputs[0].replica, [1, 0, 1])
 
 
+def test_replica_numbers_mean_the_same_in_every_output_and_in_every_part_of_the_data():
+    X, Y = np.arange(4.0), np.ones(4)
+    data = MultiOutputData.from_list([(X, Y), (X[:2], Y[:2])], replicas=[[0, 1, 2, 3], [1, 3]])
+    np.testing.assert_array_equal(data.outputs[1].replica, [1, 3])
+    part = MultiOutputData.from_arrays(X[2:], Y[2:], replica=[2, 3])
+    np.testing.assert_array_equal(part.outputs[0].replica, [2, 3])
+
+
 # ------------------------------------------------------------------------------------------------------ from_list
 
 
@@ -161,7 +169,7 @@ def test_masks_and_replicas_of_a_list_go_with_their_outputs():
     data = MultiOutputData.from_list(
         [([0, 1], [5, 6]), ([2, 3], [7, 8])], masks=[None, [0, 1]], replicas=[[7, 9], None]
     )
-    np.testing.assert_array_equal(data.outputs[0].replica, [0, 1])
+    np.testing.assert_array_equal(data.outputs[0].replica, [7, 9])
     assert data.outputs[1].replica is None
     np.testing.assert_array_equal(data.inputs(1), [[3.0]])
 

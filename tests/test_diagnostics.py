@@ -109,3 +109,20 @@ def test_findings_are_lines_of_a_list():
     lines = said(model).splitlines()
     assert lines[0].startswith("Too few steps")
     assert all(line.startswith("- ") for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("lengthscales", "said"), [((1.0, 500.0), "latent dimension 1"), ((900.0, 500.0), "one function")]
+)
+def test_latent_dimensions_in_which_outputs_do_not_differ_are_named(lengthscales, said):
+    from mogp import MultiOutputData
+    from mogp.models import hmogp_lv
+
+    data = MultiOutputData.from_arrays(
+        np.arange(6.0), np.random.default_rng(0).normal(size=(6, 4)), replica=[0, 0, 0, 1, 1, 1]
+    )
+    model = hmogp_lv(data, start="random")
+    assert diagnose(model, np.zeros(0)).findings == ()
+    model.latent_kernel.lengthscales.assign(lengthscales)
+    (finding,) = diagnose(model, np.zeros(0)).findings
+    assert said in finding

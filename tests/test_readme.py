@@ -56,3 +56,15 @@ def test_the_many_class_example_runs_on_the_data_or_their_stand_ins():
     assert set(scope["labels"]) <= {0, 1, 2, 3}
     assert scope["coupling"].shape == (3, 3)
     assert scope["model"].prior.num_functions == 28
+
+
+def test_the_replica_example_runs_on_the_data_or_their_stand_in():
+    example = next(block for block in blocks() if "hmogp_lv" in block)
+    for written, shorter in (("steps=1000", "steps=3"), ("inducing=14", "inducing=4")):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    assert len(scope["table"]) == sum(scope["test"].sizes)
+    assert scope["mean"].shape == (2, 1)
+    assert scope["wider"].names[-1] == "Osi12"

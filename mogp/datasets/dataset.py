@@ -105,7 +105,7 @@ class Dataset:
 
     @cached_property
     def data(self) -> MultiOutputData:
-        """The observations as `MultiOutputData`, ready for a model."""
+        """The observations as `MultiOutputData`, ready for a model; outputs without any are left out (long layout)."""
         from mogp.data import MultiOutputData
 
         if _sparse(self.X) or _sparse(self.Y):
@@ -115,11 +115,12 @@ class Dataset:
             )
         if self.output is None:
             return MultiOutputData.from_arrays(self.X, self.Y, names=self.outputs, replica=self.replica)
-        rows = [np.flatnonzero(self.output == d) for d in range(len(self.outputs))]
+        rows = {name: np.flatnonzero(self.output == d) for d, name in enumerate(self.outputs)}
+        rows = {name: own for name, own in rows.items() if len(own)}
         return MultiOutputData.from_list(
-            [(self.X[r], self.Y[r]) for r in rows],
-            names=self.outputs,
-            replicas=None if self.replica is None else [self.replica[r] for r in rows],
+            [(self.X[r], self.Y[r]) for r in rows.values()],
+            names=list(rows),
+            replicas=None if self.replica is None else [self.replica[r] for r in rows.values()],
         )
 
     @property

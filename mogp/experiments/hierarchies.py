@@ -8,6 +8,47 @@ from typing import Any
 import numpy as np
 
 MODELS = ("HMOGP-LV", "HGP", "HGPInd", "HGPInd, as published", "DHGP", "LMC", "LVMOGP", "NN")
+ALL = ("HMOGP-LV", "HGP", "HGPInd", "DHGP", "LMC", "LVMOGP", "NN")
+MISSING_REPLICA = ("HMOGP-LV", "HGPInd", "HGPInd, as published", "DHGP", "LMC", "LVMOGP", "NN")
+STUDIES: dict[str, dict[str, Any]] = {
+    "synthetic 1": {"data": "hmogp-synth-1", "inducing": 3, "latent_inducing": 5, "models": ALL},
+    "synthetic 2": {"data": "hmogp-synth-2", "inducing": 6, "latent_inducing": 5, "models": MISSING_REPLICA},
+    "genes": {
+        "data": "kalinka", "options": {"protocol": "points"}, "inducing": 14, "latent_inducing": 2, "models": ALL,
+    },
+    "genes, missing replica": {
+        "data": "kalinka", "options": {"protocol": "replica"}, "inducing": 25, "latent_inducing": 2,
+        "models": MISSING_REPLICA,
+    },
+    "MOCAP-8": {"data": "mocap-8", "inducing": 6, "latent_inducing": 2, "models": MISSING_REPLICA},
+    "MOCAP-9": {"data": "mocap-9", "inducing": 5, "latent_inducing": 5, "models": MISSING_REPLICA},
+    "MOCAP-64": {"data": "mocap-64", "inducing": 5, "latent_inducing": 5, "models": MISSING_REPLICA},
+    "MOCAP-118": {"data": "mocap-118", "inducing": 6, "latent_inducing": 3, "models": MISSING_REPLICA},
+}  # fmt: skip
+"""The comparisons of the HMOGP-LV documents: data, M_X for each output, M_H, models. (Half of the 46 to 52 training
+rows of a gene with a missing replica are 23 to 26 inducing inputs.)"""
+
+
+def study(name: str, source: str, *, repetitions: int, models: Any = None, **sizes: Any) -> list[dict[str, Any]]:
+    """The runs of one of the `STUDIES`: points for `sweep(replica_run, …)`.
+
+    Args:
+        name: which.
+        source: of the data on this machine.
+        repetitions: splits, from the first.
+        models: some of the study's models; all if None.
+        sizes: further arguments of `replica_run` (`steps`, `rate`, `epochs`, `most_rows`, `grid`, …).
+    """
+    chosen = dict(STUDIES[name])
+    own = chosen.pop("models")
+    unknown = [m for m in models or () if m not in own]
+    if unknown:
+        raise ValueError(f"{name} has no {', '.join(unknown)}; its models are {', '.join(own)}.")
+    return [
+        {**chosen, "source": source, "model": m, "repetition": i, **sizes}
+        for m in models or own
+        for i in range(repetitions)
+    ]
 
 
 def replica_run(
@@ -18,6 +59,7 @@ def replica_run(
     repetition: int = 0,
     steps: int = 1000,
     rate: float = 0.01,
+    iterations: int = 200,
     inducing: int = 3,
     latent_inducing: int = 5,
     latent_dim: int = 2,
@@ -36,8 +78,9 @@ def replica_run(
         model: one of `MODELS`. "HGPInd, as published" takes the rows of all outputs for those of one, as the authors'
             code does where a replica is missing.
         repetition: which split.
-        steps: of Adam (sparse models), or of L-BFGS at most (HGP, DHGP).
+        steps: of Adam (sparse models).
         rate: of Adam.
+        iterations: of L-BFGS at most (HGP, DHGP).
         inducing: rows of each output that become inducing inputs (the documents' M_X).
         latent_inducing: M_H.
         latent_dim: Q_H.
@@ -64,7 +107,7 @@ def replica_run(
         whole = datasets.load(data, stand_in=stand_in, repetition=repetition, **(options or {}))
     train, test = whole.train.data, whole.test.data
     fitted, objective = _fitted(
-        train, model, steps, rate, inducing, latent_inducing, latent_dim, start, epochs, most_rows, seed
+        train, model, steps, rate, iterations, inducing, latent_inducing, latent_dim, start, epochs, most_rows, seed
     )
     table = fitted.predictions(test)
     table["nlpd"] = -norm.logpdf(table["target"], table["mean"], table["sd"])
@@ -98,6 +141,7 @@ def _fitted(
     model: str,
     steps: int,
     rate: float,
+    iterations: int,
     inducing: int,
     latent_inducing: int,
     latent_dim: int,
@@ -135,6 +179,7 @@ def _fitted(
     else:
         raise ValueError(f"model={model!r}; choose one of {', '.join(map(repr, MODELS))}.")
     trained = built.model if isinstance(built, AsOne) else built
+    steps = iterations if model in ("HGP", "DHGP") else steps
     history = fit(trained, train, steps=steps, optimizer=optimizer, progress=False)
     if history.status == "failed":
         raise RuntimeError(f"{model}: {history.message}")
@@ -171,8 +216,7 @@ def _on_grid(fitted: Any, whole: Any, points: int) -> dict[str, Any]:
     x = np.linspace(whole.X.min(), whole.X.max(), points)
     replicas = range(int(whole.replica.max()) + 1)
     mean, sd = np.empty((2, len(whole.outputs), len(replicas), points))
-    for d in range(len(whole.outputs)):
-        for r in replicas:
-            m, v = fitted.predict_y(x[:, None], d, r)
-            mean[d, r], sd[d, r] = np.asarray(m)[:, 0], np.sqrt(np.asarray(v)[:, 0])
+    for r in replicas:
+        m, v = fitted.predict_y(x[:, None], None, r)
+        mean[:, r], sd[:, r] = np.asarray(m).T, np.sqrt(np.asarray(v)).T
     return {"grid_x": x, "grid_mean": mean, "grid_sd": sd}

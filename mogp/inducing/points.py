@@ -116,7 +116,7 @@ def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
 
 
 def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
-    """About `count` rows for each output, at a constant stride through its rows, with their replica numbers.
+    """About `count` rows for each output, evenly spaced through its rows, with their replica numbers.
 
     The rows of an output are taken in the order of the data: replica by replica, as a rule. Rows that occur twice are
     kept once, so that there may be fewer.
@@ -125,10 +125,9 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
         raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
     taken = []
     for d, own in enumerate(data.outputs):
-        stride = max(1, len(own) // count)
         replica = np.zeros(len(own), np.int64) if own.replica is None else own.replica
         rows = np.column_stack([data.inputs(d), replica])
-        taken.append(rows[::stride][: max(count, 1)])
+        taken.append(rows[np.arange(count) * len(own) // count] if len(own) else rows)
     distinct = np.unique(np.concatenate(taken), axis=0)
     return ReplicaPoints(distinct[:, :-1], distinct[:, -1])
 

@@ -162,6 +162,16 @@ def proxy(kernels: Sequence[Kernel], rank: int) -> Any:
     return one
 
 
+def read_once(kernel: Kernel) -> Any:
+    """The kernel with the values of its parameters in their place, to be used several times."""
+    one = object.__new__(type(kernel))
+    one.__dict__.update(kernel.__dict__)
+    for name, value in kernel.__dict__.items():
+        if isinstance(value, gpflow.Parameter):
+            one.__dict__[name] = tf.convert_to_tensor(value)
+    return one
+
+
 def stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     """Values of equal shapes, stacked: with one transformation for all where they have the same."""
     memo, name = _VALUES.get(), key(parameters)

@@ -118,6 +118,11 @@ class AugmentReduce(Softmax):
             return collapsed_bound(log_P, self._scale)
         return local_bound(log_P, tf.gather(self.log_theta, ids), self._scale)
 
+    @property
+    def stored_rows(self) -> int | None:
+        r"""Rows for which $\theta$ is kept; None for the collapsed form."""
+        return None if self.log_theta is None else int(self.log_theta.shape[0])
+
     def update_local(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> None:
         r"""$\theta \leftarrow (1 - \rho)\theta + \rho(1 + \hat{\mathcal P})$ for the rows of a batch."""
         if self.log_theta is None:

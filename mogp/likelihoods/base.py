@@ -68,6 +68,20 @@ class ReadsFunctions(abc.ABC):
     (Others are handed the marginals of all their functions, and so take the functions to be independent at a row.)
     """
 
+    @property
+    def joint(self) -> bool:
+        """Whether the functions of a row are dependent when targets are drawn."""
+        return True
+
+    @property
+    def stored_rows(self) -> int | None:
+        """Rows for which it keeps something from step to step; None if it keeps nothing."""
+        return None
+
+    def update_local(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> None:
+        """Bring what it keeps for the rows `ids` up to date with the functions."""
+        return
+
     @abc.abstractmethod
     def expectations(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
         """The expected log-likelihood of each row, or a bound on it, `[N]`.

@@ -12,6 +12,7 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood, ScalarLikelihood
 from gpflow.quadrature import GaussianQuadrature
 
+from mogp.kernels.stack import stacked
 from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions
 
 
@@ -39,7 +40,7 @@ class Group(NamedTuple):
         merged = object.__new__(type(first))
         merged.__dict__.update(first.__dict__)
         for name in _parameters(first):
-            values = tf.stack([tf.convert_to_tensor(getattr(member, name)) for member in self.members])
+            values = stacked([getattr(member, name) for member in self.members])
             merged.__dict__[name] = tf.repeat(values, tf.stack(sizes))[:, None]
         return merged
 

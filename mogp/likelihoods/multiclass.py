@@ -98,6 +98,11 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         p = tf.exp(self._joint(f))
         return p, p - p**2
 
+    @property
+    def joint(self) -> bool:
+        """Whether class functions are dependent at a row."""
+        return self.covariance == "exact"
+
     def log_density(self, f: View, Y: tf.Tensor) -> tf.Tensor:
         """Log probability of the label, `[N]`."""
         return _of_class(self._joint(f), Y)

@@ -20,7 +20,7 @@ from mogp.kernels.hierarchy import tree_size
 from mogp.likelihoods import Gaussian
 from mogp.models.exact_hierarchies import default_lengthscale
 from mogp.models.latent import LatentMOGP
-from mogp.models.latent_start import Start, check_start, smooth, start_values, whitened_mean
+from mogp.models.latent_start import Smoothed, Start, check_start, smooth, start_values, whitened_mean
 from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 from mogp.padded import distinct_inputs
@@ -114,10 +114,11 @@ def bayesian_gplvm(
     points = ReplicaPoints(np.eye(C), np.zeros(C, int))
     set_trainable(columns, False)
     set_trainable(points, False)
-    found = start_values("pca", table, len(table), latent_dim, latent_inducing, seed)
+    smoothed = Smoothed(table, np.ones(table.shape), noise)
+    found = start_values("pca", smoothed, len(table), latent_dim, latent_inducing, seed)
     latent_kernel = SquaredExponential(variance=max(float(table.var()), 1e-6), lengthscales=np.ones(latent_dim))
     model = LatentMOGP(columns, latent_kernel, points, found.Z, found.mean, found.var, noise=noise, names=data.names)
-    _explain(model, table)
+    _explain(model, table, np.ones(table.shape))
     return model, data
 
 
@@ -237,32 +238,31 @@ def _latent(
 ) -> LatentMOGP:
     check_start(start)
     points = replica_points(data, inducing) if isinstance(inducing, int) else inducing
-    F, noise = None, 0.1
-    if likelihood is None and start != "random":
-        F, noise = smooth(kernel, data, points)
-    elif start != "random":
-        F = smooth(kernel, _as_gaussian(data, likelihood), points)[0]
-    found = start_values(start, F, data.num_outputs, latent_dim, latent_inducing, seed)
+    smoothed = None if start == "random" else smooth(kernel, _as_gaussian(data, likelihood), points)
+    found = start_values(start, smoothed, data.num_outputs, latent_dim, latent_inducing, seed)
     latent_kernel = SquaredExponential(lengthscales=np.ones(latent_dim))
     set_trainable(latent_kernel.variance, False)
     model = LatentMOGP(
         kernel, latent_kernel, points, found.Z, found.mean, found.var,
-        likelihood=likelihood, noise=max(noise, 1e-4), names=data.names, nodes=nodes,
+        likelihood=likelihood, names=data.names, nodes=nodes,
+        noise=0.1 if smoothed is None else max(smoothed.noise, 1e-4),
     )  # fmt: skip
-    if F is not None:
-        _explain(model, F)
+    if smoothed is not None:
+        _explain(model, smoothed.F, smoothed.known)
     return model
 
 
-def _explain(model: LatentMOGP, F: Array) -> None:
-    """Set the posterior mean so that the functions at $Z^X$ come close to `F [D, M_X]`."""
+def _explain(model: LatentMOGP, F: Array, known: Array) -> None:
+    """Set the posterior mean so that the functions at $Z^X$ come close to `F [D, M_X]` where they are known."""
     factors = model.factors()
     Psi = expected_k(model.latent_kernel, factors.Z_h, model.latent_mean, model.latent_var)
-    model.q_mu.assign(whitened_mean(F, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy()))
+    model.q_mu.assign(whitened_mean(F, known, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy()))
 
 
 def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
     """Targets on the scale of the function, roughly: for start values only."""
+    if likelihood is None:
+        return data
     name = type(likelihood).__name__
     outputs = []
     for o in data.outputs:

@@ -18,9 +18,10 @@ from scipy.stats import norm, qmc
 
 from mogp.data import MultiOutputData
 from mogp.inducing import ReplicaPoints
-from mogp.kernels import KernelStack, expected_k, expected_kk
+from mogp.kernels import KernelStack, expected_k, expected_kk, parameters_read_once
 from mogp.kernels.expected import paired, symmetric
 from mogp.kernels.hierarchy import tree_size
+from mogp.kernels.stack import read_once
 from mogp.likelihoods import check_targets
 from mogp.linalg import cholesky
 from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
@@ -29,6 +30,7 @@ from mogp.priors import Marginals
 
 _MOST_TENSOR_NODES = 3
 _QUASI_RANDOM_NODES = 64
+_MOST_EMPTY = 10
 
 
 class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
@@ -103,6 +105,11 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         D, Q = mu.shape
         if Z.shape[1] != Q:
             raise ValueError(f"latent inducing points have {Z.shape[1]} columns, latent means {Q}; both need Q_H.")
+        known = tree_size(KernelStack(kernel))
+        if known is not None and inducing.replica.max() >= known:
+            raise ValueError(
+                f"an inducing point is in replica {inducing.replica.max()}, but the tree has {known} replicas."
+            )
         if nodes < 1:
             raise ValueError(f"nodes={nodes}; at least one is needed.")
         self.names = tuple(names) if names is not None else tuple(f"output {d}" for d in range(D))
@@ -170,14 +177,16 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     def elbo(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
         batch = self._batch(data)
-        factors = self.factors()
-        common = self.likelihood is None and batch.rows is None
-        term = self._common_term(batch, factors) if common else tf.reduce_sum(self._terms(batch, factors))
-        return term - self.kl_inducing() - tf.reduce_sum(self.kl_latent())
+        with parameters_read_once():
+            if self.likelihood is not None or not _few_inputs(batch):
+                term = tf.reduce_sum(self._terms(batch))
+            else:
+                term = self._common_term(batch) if batch.rows is None else self._table_term(batch)
+            return term - self.kl_inducing() - tf.reduce_sum(self.kl_latent())
 
     def data_terms(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The expected log-likelihood of each output of a batch, scaled to all the data, `[B]`."""
-        return self._terms(self._batch(data), self.factors())
+        return self._terms(self._batch(data))
 
     def kl_inducing(self) -> tf.Tensor:
         r"""$\mathrm{KL}[q(U)\|p(U)] = \tfrac12\big(|T_H|^2 |T_X|^2 + |\tilde M|^2 - M_X M_H\big)
@@ -192,17 +201,18 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         mean, var = tf.convert_to_tensor(self.latent_mean), tf.convert_to_tensor(self.latent_var)
         return 0.5 * tf.reduce_sum(tf.square(mean) + var - 1 - tf.math.log(var), -1)
 
-    def factors(self) -> Factors:
+    def factors(self, Kuu: tf.Tensor | None = None) -> Factors:
         """The covariances of the inducing variables, factorised, and what else all rows share."""
-        L_x = cholesky(self.inducing.Kuu(self.kernels)[0], name="K_X")
-        Z = tf.convert_to_tensor(self.latent_inducing)
-        L_h = cholesky(self.latent_kernel(Z), name="K_H")
+        L_x = cholesky(self.inducing.Kuu(self.kernels)[0] if Kuu is None else Kuu, name="K_X")
+        Z, kernel = tf.convert_to_tensor(self.latent_inducing), read_once(self.latent_kernel)
+        L_h = cholesky(kernel(Z), name="K_H")
         inverse = tf.linalg.triangular_solve(L_h, tf.eye(Z.shape[0], dtype=L_h.dtype))
         T_h = tf.convert_to_tensor(self.q_sqrt_h)
         shaped = tf.linalg.matmul(T_h, inverse, transpose_a=True)
         return Factors(
             L_x=L_x,
             Z_h=Z,
+            kernel=kernel,
             prior=tf.linalg.matmul(inverse, inverse, transpose_a=True),
             posterior=tf.linalg.matmul(shaped, shaped, transpose_a=True),
             mean=tf.linalg.matmul(self.q_mu, inverse),
@@ -215,9 +225,13 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
             return self.batches(data)(0)
         return data
 
-    def _projected(self, X: tf.Tensor, factors: Factors) -> Projected:
-        A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, X)[0])
-        return Projected(
+    def _at(self, X: tf.Tensor) -> tuple[Factors, Projected]:
+        """What is known of the rows of `X [N, P + 1]`."""
+        Z = self.inducing.inputs
+        Kuu, Kuf = tf.split(self.kernels.K(Z, tf.concat([Z, X], 0))[0], [Z.shape[0], tf.shape(X)[0]], 1)
+        factors = self.factors(Kuu)
+        A = tf.linalg.triangular_solve(factors.L_x, Kuf)
+        return factors, Projected(
             E=tf.linalg.matmul(A, factors.mean, transpose_a=True),
             prior=tf.reduce_sum(tf.square(A), 0),
             posterior=tf.reduce_sum(tf.square(tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)), 0),
@@ -228,21 +242,22 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         mean, var = tf.convert_to_tensor(self.latent_mean), tf.convert_to_tensor(self.latent_var)
         return (mean, var) if outputs is None else (tf.gather(mean, outputs), tf.gather(var, outputs))
 
-    def _common_term(self, batch: PaddedBatch, factors: Factors) -> tf.Tensor:
+    def _common_term(self, batch: PaddedBatch) -> tf.Tensor:
         """The data term of Gaussian outputs that were all observed at all rows of `X`, without a number for each."""
+        factors, x = self._at(batch.X)
         mean, var = self._latent(batch.outputs)
         noise = tf.gather(self.noise, batch.outputs)
         weight = batch.scale / noise
-        x = self._projected(batch.X, factors)
-        Psi = expected_k(self.latent_kernel, factors.Z_h, mean, var)
-        pairs = tf.linalg.matvec(expected_kk(self.latent_kernel, factors.Z_h, mean, var), weight, transpose_a=True)
+        Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
+        pairs = tf.linalg.matvec(expected_kk(factors.kernel, factors.Z_h, mean, var), weight, transpose_a=True)
         Phi = symmetric(pairs, factors.Z_h.shape[0])
-        EE = tf.linalg.matmul(x.E, x.E, transpose_a=True)
-        spread = (
-            self.latent_kernel.variance * tf.reduce_sum(weight) * tf.reduce_sum(x.diagonal)
-            - tf.reduce_sum(factors.prior * Phi) * tf.reduce_sum(x.prior)
-            + tf.reduce_sum(factors.posterior * Phi) * tf.reduce_sum(x.posterior)
-            + tf.reduce_sum(EE * Phi)
+        spread = factors.kernel.variance * tf.reduce_sum(weight) * tf.reduce_sum(x.diagonal) + tf.reduce_sum(
+            Phi
+            * (
+                tf.linalg.matmul(x.E, x.E, transpose_a=True)
+                - factors.prior * tf.reduce_sum(x.prior)
+                + factors.posterior * tf.reduce_sum(x.posterior)
+            )
         )
         fitted = tf.reduce_sum(tf.reduce_sum(tf.linalg.matmul(batch.Y, x.E) * Psi, -1) * weight)
         squares = tf.reduce_sum(tf.reduce_sum(tf.square(batch.Y), -1) * weight)
@@ -250,9 +265,29 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         logs = batch.scale * rows * tf.reduce_sum(tf.math.log(2 * np.pi * noise))
         return -0.5 * (logs + squares - 2 * fitted + spread)
 
-    def _terms(self, batch: PaddedBatch, factors: Factors) -> tf.Tensor:
+    def _table_term(self, batch: PaddedBatch) -> tf.Tensor:
+        """The data term of Gaussian outputs that were observed at some rows of `X`: sums over rows are products with a
+
+        table of weights `[B, U]`.
+        """
+        factors, x = self._at(batch.X)
+        mean, var = self._latent(batch.outputs)
+        noise = tf.gather(self.noise, batch.outputs)
+        W, WY = _tables(batch, batch.weight, batch.weight * batch.Y)
+        Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
+        pairs = expected_kk(factors.kernel, factors.Z_h, mean, var)
+        by_row = paired(x.E[:, :, None] * x.E[:, None, :])
+        by_row += x.posterior[:, None] * paired(factors.posterior) - x.prior[:, None] * paired(factors.prior)
+        spread = factors.kernel.variance * tf.linalg.matvec(W, x.diagonal)
+        spread += tf.reduce_sum(tf.linalg.matmul(W, by_row) * pairs, -1)
+        fitted = tf.reduce_sum(tf.linalg.matmul(WY, x.E) * Psi, -1)
+        squares = tf.reduce_sum(batch.weight * tf.square(batch.Y), -1)
+        logs = tf.reduce_sum(batch.weight, -1) * tf.math.log(2 * np.pi * noise)
+        return -0.5 * tf.reduce_sum(logs + (squares - 2 * fitted + spread) / noise)
+
+    def _terms(self, batch: PaddedBatch) -> tf.Tensor:
         """The data term of each output, `[B]`."""
-        x = self._at_rows(batch, factors)
+        factors, x = self._at_rows(batch)
         mean, var = self._latent(batch.outputs)
         if self.likelihood is None:
             noise = tf.gather(self.noise, batch.outputs)[:, None]
@@ -264,27 +299,29 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
             terms = tf.tensordot(weights, self._on_rows(self.likelihood.variational_expectations, f, Y), [[0], [1]])
         return tf.reduce_sum(terms * (batch.scale if batch.weight is None else batch.weight), -1)
 
-    def _at_rows(self, batch: PaddedBatch, factors: Factors) -> Projected:
+    def _at_rows(self, batch: PaddedBatch) -> tuple[Factors, Projected]:
         """What is known of each row `[B, n]` of a batch (`[1, n]` where outputs share them)."""
         if batch.rows is None:
-            return Projected(*(a[None] for a in self._projected(batch.X, factors)))
-        static, distinct = batch.rows.shape.num_elements(), batch.X.shape[0]
-        if static is not None and distinct is not None and static < distinct:
-            flat = self._projected(tf.gather(batch.X, tf.reshape(batch.rows, [-1])), factors)
+            factors, x = self._at(batch.X)
+            return factors, Projected(*(a[None] for a in x))
+        elements = batch.rows.shape.num_elements()
+        if elements is not None and elements < batch.X.shape[0]:
+            factors, x = self._at(tf.gather(batch.X, tf.reshape(batch.rows, [-1])))
             shape = tf.shape(batch.rows)
-            return Projected(*(tf.reshape(a, tf.concat([shape, tf.shape(a)[1:]], 0)) for a in flat))
-        return Projected(*(tf.gather(a, batch.rows) for a in self._projected(batch.X, factors)))
+            return factors, Projected(*(tf.reshape(a, tf.concat([shape, tf.shape(a)[1:]], 0)) for a in x))
+        factors, x = self._at(batch.X)
+        return factors, Projected(*(tf.gather(a, batch.rows) for a in x))
 
     def _moments(self, x: Projected, mean: tf.Tensor, var: tf.Tensor, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """First and second moment of the functions, `[B, n]`."""
-        Psi = expected_k(self.latent_kernel, factors.Z_h, mean, var)
-        pairs = expected_kk(self.latent_kernel, factors.Z_h, mean, var)
+        Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
+        pairs = expected_kk(factors.kernel, factors.Z_h, mean, var)
         Phi = symmetric(pairs, factors.Z_h.shape[0])
         prior = tf.linalg.matvec(pairs, paired(factors.prior))[:, None]
         posterior = tf.linalg.matvec(pairs, paired(factors.posterior))[:, None]
         m = tf.linalg.matmul(x.E, Psi[:, :, None])[..., 0]
         square = tf.reduce_sum(tf.linalg.matmul(x.E, Phi) * x.E, -1)
-        return m, self.latent_kernel.variance * x.diagonal - prior * x.prior + posterior * x.posterior + square
+        return m, factors.kernel.variance * x.diagonal - prior * x.prior + posterior * x.posterior + square
 
     def _given_latent(
         self, x: Projected, mean: tf.Tensor, var: tf.Tensor, factors: Factors
@@ -296,11 +333,13 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
 
     def _given(self, x: Projected, h: tf.Tensor, factors: Factors) -> Marginals:
         """Mean and variance `[B, S, n]` of the functions for latent values `h [B, S, Q]`."""
-        k = self.latent_kernel(tf.reshape(h, [-1, self.latent_dim]), factors.Z_h)
+        k = factors.kernel(tf.reshape(h, [-1, self.latent_dim]), factors.Z_h)
         k = tf.reshape(k, tf.concat([tf.shape(h)[:2], [factors.Z_h.shape[0]]], 0))
-        prior, posterior = (tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[..., None] for P in factors[2:4])
+        prior, posterior = (
+            tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[..., None] for P in (factors.prior, factors.posterior)
+        )
         f_mean = tf.linalg.matmul(k, x.E, transpose_b=True)
-        f_var = self.latent_kernel.variance * x.diagonal[:, None] - prior * x.prior[:, None]
+        f_var = factors.kernel.variance * x.diagonal[:, None] - prior * x.prior[:, None]
         return Marginals(f_mean, tf.maximum(f_var + posterior * x.posterior[:, None], LEAST_VARIANCE))
 
     @staticmethod
@@ -332,21 +371,19 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         factors = self.factors()
         mean, var = self._latent(batch.outputs)
         A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, batch.X)[0])
-        pairs = tf.linalg.matvec(
-            expected_kk(self.latent_kernel, factors.Z_h, mean, var), 1 / self.noise, transpose_a=True
-        )
+        pairs = tf.linalg.matvec(expected_kk(factors.kernel, factors.Z_h, mean, var), 1 / self.noise, transpose_a=True)
         Phi = symmetric(pairs, factors.Z_h.shape[0])
         values_h, V_h = tf.linalg.eigh(
             tf.linalg.matmul(tf.linalg.matmul(factors.root, Phi), factors.root, transpose_b=True)
         )
         values_x, V_x = tf.linalg.eigh(tf.linalg.matmul(A, A, transpose_b=True))
-        Psi = expected_k(self.latent_kernel, factors.Z_h, mean, var) / self.noise[:, None]
+        Psi = expected_k(factors.kernel, factors.Z_h, mean, var) / self.noise[:, None]
         Psi = tf.linalg.matmul(Psi, factors.root, transpose_b=True)
         inner = tf.linalg.matmul(tf.linalg.matmul(A, batch.Y, transpose_b=True), Psi)
         T = tf.linalg.matmul(tf.linalg.matmul(V_x, inner, transpose_a=True), V_h)
         lam = tf.maximum(values_x, 0)[:, None] * tf.maximum(values_h, 0)
         noise = tf.convert_to_tensor(self.noise)[:, None]
-        second = tf.square(batch.Y) + self.latent_kernel.variance * self.kernels.K_diag(batch.X)[0]
+        second = tf.square(batch.Y) + factors.kernel.variance * self.kernels.K_diag(batch.X)[0]
         term = -0.5 * tf.reduce_sum(tf.math.log(2 * np.pi * noise) + second / noise)
         best = 0.5 * tf.reduce_sum(tf.square(T) / (1 + lam) - tf.math.log1p(lam) + lam)
         return term + best - tf.reduce_sum(self.kl_latent())
@@ -355,9 +392,9 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
 
     def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
         """Predictive mean and variance `[N, len(outputs)]`, with the latent variables integrated out."""
-        factors = self.factors()
+        factors, x = self._at(X)
+        x = Projected(*(a[None] for a in x))
         mean, var = self._latent(tf.constant(list(outputs), tf.int64))
-        x = Projected(*(a[None] for a in self._projected(X, factors)))
         if self.likelihood is None or not noise:
             m, e = self._moments(x, mean, var, factors)
             variance = tf.maximum(e - tf.square(m), LEAST_VARIANCE)
@@ -377,9 +414,10 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         normal density with the two moments of `predict_y`.)
         """
         self.check(data)
-        factors, source = self.factors(), self.batches(data)
+        source = self.batches(data)
         batch = source(0)
-        f, weights = self._given_latent(self._at_rows(batch, factors), *self._latent(batch.outputs), factors)
+        factors, x = self._at_rows(batch)
+        f, weights = self._given_latent(x, *self._latent(batch.outputs), factors)
         Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
         if self.likelihood is None:
             var = f.var + tf.gather(self.noise, batch.outputs)[:, None, None]
@@ -396,12 +434,14 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         X, factors = self.at(Xnew, replica), self.factors()
         mean, var = self._latent(tf.constant([self.index(output)], tf.int64))
         noise = tf.random.stateless_normal([samples, self.latent_dim], [seed, 1], dtype=X.dtype)
-        k = self.latent_kernel(mean + tf.sqrt(var) * noise, factors.Z_h)
-        prior, posterior = (tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[:, None, None] for P in factors[2:4])
+        k = factors.kernel(mean + tf.sqrt(var) * noise, factors.Z_h)
+        prior, posterior = (
+            tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[:, None, None] for P in (factors.prior, factors.posterior)
+        )
         A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, X)[0])
         TA = tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)
         cov = (
-            self.latent_kernel.variance * self.kernels.K(X)[0]
+            factors.kernel.variance * self.kernels.K(X)[0]
             - prior * tf.linalg.matmul(A, A, transpose_a=True)
             + posterior * tf.linalg.matmul(TA, TA, transpose_a=True)
         )
@@ -437,6 +477,7 @@ class Factors(NamedTuple):
     Attributes:
         L_x: $L_X$.
         Z_h: $Z^H$.
+        kernel: $k_H$, its parameters read.
         prior: $K_H^{-1}$.
         posterior: $L_H^{-\top} T_H T_H^\top L_H^{-1}$.
         mean: $\tilde M L_H^{-1}$.
@@ -445,6 +486,7 @@ class Factors(NamedTuple):
 
     L_x: tf.Tensor
     Z_h: tf.Tensor
+    kernel: SquaredExponential
     prior: tf.Tensor
     posterior: tf.Tensor
     mean: tf.Tensor
@@ -463,12 +505,29 @@ class Projected(NamedTuple):
 def latent_nodes(dim: int, nodes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Points `[S, dim]` and weights `[S]` that average over a standard normal of `dim` dimensions."""
     if dim > _MOST_TENSOR_NODES:
-        points = norm.ppf(qmc.Sobol(dim, scramble=True, rng=0).random(_QUASI_RANDOM_NODES))
-        return np.asarray(points, float), np.full(_QUASI_RANDOM_NODES, 1 / _QUASI_RANDOM_NODES)
+        points = np.asarray(norm.ppf(qmc.Sobol(dim, scramble=True, rng=0).random(_QUASI_RANDOM_NODES)), float)
+        points = (points - points.mean(axis=0)) / points.std(axis=0)
+        return points, np.full(_QUASI_RANDOM_NODES, 1 / _QUASI_RANDOM_NODES)
     x, w = hermegauss(nodes)  # type: ignore[no-untyped-call]
     grids = np.meshgrid(*[x] * dim, indexing="ij")
     weights = np.prod(np.meshgrid(*[w / w.sum()] * dim, indexing="ij"), axis=0)
     return np.stack([g.reshape(-1) for g in grids], -1), np.asarray(weights, float).reshape(-1)
+
+
+def _few_inputs(batch: PaddedBatch) -> bool:
+    """Whether outputs have their inputs in common to a degree that a table of weights `[B, U]` pays."""
+    if batch.rows is None:
+        return True
+    longest = batch.rows.shape[1]
+    return longest is not None and bool(batch.X.shape[0] <= _MOST_EMPTY * longest)
+
+
+def _tables(batch: PaddedBatch, *values: tf.Tensor) -> list[tf.Tensor]:
+    """Values `[B, n]` as tables `[B, U]` over the distinct inputs; those of repeated rows are added."""
+    rows = tf.convert_to_tensor(batch.rows)
+    B, U = rows.shape[0], batch.X.shape[0]
+    cells = tf.reshape(rows + U * tf.range(B, dtype=tf.int64)[:, None], [-1])
+    return [tf.reshape(tf.math.unsorted_segment_sum(tf.reshape(v, [-1]), cells, B * U), [B, U]) for v in values]
 
 
 def _log_det(T: tf.Tensor) -> tf.Tensor:

@@ -18,24 +18,32 @@ from mogp.padded import PaddedSource
 
 Start: TypeAlias = Literal["pca", "gplvm", "random"]
 _MOST_ROWS = 200
+_MOST_OUTPUTS = 300
 _MOST_NUMBERS = 1 << 24
 
 
 class LatentStart(NamedTuple):
-    """Start values: `mean` and `var` `[D, Q_H]`, inducing points `Z [M_H, Q_H]`, functions `F [D, M_X]` at $Z^X$."""
+    """Start values: `mean` and `var` `[D, Q_H]`, and inducing points `Z [M_H, Q_H]`."""
 
     mean: Array
     var: Array
     Z: Array
-    F: Array | None
 
 
-def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps: int = 30) -> tuple[Array, float]:
-    r"""Posterior means of every output at $Z^X$, `[D, M_X]`, from a GP of its own, and the noise variance of them all.
+class Smoothed(NamedTuple):
+    """Every output by itself: means `F [D, M_X]` at $Z^X$, how much of them is `known` (0 to 1), and the noise."""
+
+    F: Array
+    known: Array
+    noise: float
+
+
+def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps: int = 30) -> Smoothed:
+    r"""Every output at $Z^X$, from a GP of its own: the posterior mean, and the share of the variance it explains.
 
     The outputs share the hyper-parameters of `kernel` and the noise, which are first trained with `steps` iterations of
     L-BFGS on $\sum_d \log N(y_d \mid 0, K_d + \sigma^2 I)$, from where they are. Of an output with more than 200 rows,
-    200 evenly spaced ones are used; of many outputs, as many as fit.
+    200 evenly spaced ones are used; of more than 300 outputs, 300 train the hyper-parameters.
     """
     source = PaddedSource(data)
     batch = source(0)
@@ -43,8 +51,8 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
     taken = np.unique(np.linspace(0, source.longest - 1, min(_MOST_ROWS, source.longest)).round().astype(int))
     share = np.arange(source.num_outputs)
     at_once = max(1, _MOST_NUMBERS // len(taken) ** 2)
-    if len(share) > at_once:
-        share = np.unique(np.linspace(0, len(share) - 1, at_once).round().astype(int))
+    if len(share) > _MOST_OUTPUTS:
+        share = np.unique(np.linspace(0, len(share) - 1, _MOST_OUTPUTS).round().astype(int))
     rows = (
         batch.rows
         if batch.rows is not None
@@ -52,13 +60,13 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
     )
     present = tf.ones_like(batch.Y) if batch.weight is None else batch.weight
     variance = float(np.var(np.concatenate([o.Y[:, 0] for o in data.outputs])))
-    noise = gpflow.Parameter(0.1 * max(variance, 1e-6), transform=gpflow.utilities.positive(lower=1e-6))
+    noise = gpflow.Parameter(max(0.1 * variance, 2e-6), transform=gpflow.utilities.positive(lower=1e-6))
 
     def covariance(outputs: Array) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """`K + σ² I [B, n, n]` with rows of the identity in place of missing ones, the targets and the inputs."""
         chosen = [tf.gather(tf.gather(a, outputs), taken, axis=1) for a in (rows, present, batch.Y)]
         X, here = tf.gather(batch.X, chosen[0]), chosen[1]
-        K = _batched(stack, X) * here[:, :, None] * here[:, None, :]
+        K = kernel(X) * here[:, :, None] * here[:, None, :]
         return K + tf.linalg.diag(here * noise + (1 - here)), chosen[2] * here, X
 
     def loss() -> tf.Tensor:
@@ -69,26 +77,27 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
 
     if steps:
         variables = [*kernel.trainable_variables, *noise.trainable_variables]
-        gpflow.optimizers.Scipy().minimize(loss, variables, options={"maxiter": steps})
-    parts = []
+        gpflow.optimizers.Scipy().minimize(
+            loss, variables, options={"maxiter": steps}, tf_fun_args={"autograph": False}
+        )
+    means, known = [], []
+    diagonal = stack.K_diag(inducing.inputs)[0]
     for start in range(0, source.num_outputs, at_once):
         outputs = np.arange(start, min(start + at_once, source.num_outputs))
         K, y, X = covariance(outputs)
         here = tf.gather(tf.gather(present, outputs), taken, axis=1)
-        weights = tf.linalg.cholesky_solve(tf.linalg.cholesky(K), y[:, :, None])[..., 0] * here
-        flat = tf.reshape(X, [-1, X.shape[-1]])
-        cross = tf.reshape(stack.K(inducing.inputs, flat)[0], [inducing.num_inducing, *X.shape[:2]])
-        parts.append(tf.einsum("mbn,bn->bm", cross, weights).numpy())
-    return np.concatenate(parts), float(noise.numpy())
-
-
-def _batched(stack: KernelStack, X: tf.Tensor) -> tf.Tensor:
-    """`[B, n, n]` from `X [B, n, P]`, with one kernel."""
-    return KernelStack(stack.kernels * int(X.shape[0])).K(X)
+        cross = stack.K(tf.reshape(X, [-1, X.shape[-1]]), inducing.inputs)[0]
+        cross = tf.reshape(cross, [*X.shape[:2], inducing.num_inducing]) * here[:, :, None]
+        L = tf.linalg.cholesky(K)
+        A = tf.linalg.triangular_solve(L, cross)
+        means.append(tf.linalg.matmul(A, tf.linalg.triangular_solve(L, y[:, :, None]), transpose_a=True)[..., 0])
+        known.append(tf.reduce_sum(tf.square(A), 1) / diagonal)
+    share_known = np.clip(np.concatenate(known), 1e-3, 1.0)
+    return Smoothed(np.concatenate(means), share_known, float(noise.numpy()))
 
 
 def start_values(
-    start: Start, F: Array | None, outputs: int, latent_dim: int, latent_inducing: int, seed: int
+    start: Start, smoothed: Smoothed | None, outputs: int, latent_dim: int, latent_inducing: int, seed: int
 ) -> LatentStart:
     """Latent means, variances and inducing points.
 
@@ -100,25 +109,33 @@ def start_values(
         raise ValueError(f"latent_inducing={latent_inducing}, latent_dim={latent_dim}; both must be at least 1.")
     mean = rng.standard_normal((outputs, latent_dim))
     var = np.full(mean.shape, 0.1)
-    if start != "random":
-        assert F is not None
-        found = _components(F, latent_dim)
-        mean[:, : found.shape[1]] = found
-        mean[:, found.shape[1] :] *= 0.1
+    if smoothed is not None:
+        scores, filled = components(smoothed.F, smoothed.known, latent_dim)
+        mean[:, : scores.shape[1]] = scores
+        mean[:, scores.shape[1] :] *= 0.1
     Z = _centres(mean, latent_inducing, rng)
-    if start == "gplvm":
-        assert F is not None
-        mean, var, Z = _gplvm(F, mean, Z)
-    return LatentStart(mean, var, Z, F)
+    if start == "gplvm" and smoothed is not None:
+        mean, var, Z = _gplvm(filled, mean, Z)
+    return LatentStart(mean, var, Z)
 
 
-def _components(F: Array, count: int) -> Array:
-    """Scores `[D, <= count]` of the principal components that there are, each with unit variance."""
-    centred = F - F.mean(axis=0)
-    U, values, _ = np.linalg.svd(centred, full_matrices=False)
+def components(F: Array, known: Array, count: int, rounds: int = 50) -> tuple[Array, Array]:
+    """Principal components of a table of which each entry is `known` to a degree between 0 and 1.
+
+    What is not known is filled in from the components, and these are found again, `rounds` times. (An output that
+    misses a replica has nothing but the prior mean there: taken at its word, outputs would differ by what they miss.)
+
+    Returns:
+        Scores `[D, <= count]` of the components that there are, each with unit variance, and the table filled in.
+    """
+    filled, count = F, min(count, *F.shape)
+    for _ in range(rounds if known.min() < 0.99 else 1):
+        centre = np.average(filled, axis=0)
+        U, values, V = np.linalg.svd(filled - centre, full_matrices=False)
+        filled = known * F + (1 - known) * (centre + (U[:, :count] * values[:count]) @ V[:count])
     real = min(count, int(np.sum(values > 1e-8 * max(values[0], 1e-12))))
     scores: Array = U[:, :real] * np.sqrt(len(F))
-    return scores
+    return scores, filled
 
 
 def _centres(mean: Array, count: int, rng: np.random.Generator) -> Array:
@@ -140,13 +157,16 @@ def _gplvm(F: Array, mean: Array, Z: Array) -> tuple[Array, Array, Array]:
     return model.X_data_mean.numpy(), model.X_data_var.numpy(), np.asarray(model.inducing_variable.Z)
 
 
-def whitened_mean(F: Array, L_x: Array, root_h: Array, Psi: Array) -> Array:
-    r"""$\tilde M$ whose means at $Z^X$ come closest to `F [D, M_X]`: a ridge regression on $L_H^{-1}\Psi_d$."""
+def whitened_mean(F: Array, known: Array, L_x: Array, root_h: Array, Psi: Array) -> Array:
+    r"""$\tilde M$ whose means at $Z^X$ come closest to `F [D, M_X]`: ridge regressions on $L_H^{-1}\Psi_d$.
+
+    There is one for each point of $Z^X$, in which output $d$ counts as much as it is `known` there.
+    """
     B = root_h @ Psi.T
-    values = np.linalg.solve(L_x, F.T)
-    gram = B @ B.T
-    ridge = 1e-3 * np.trace(gram) / len(gram) * np.eye(len(gram))
-    fitted: Array = np.linalg.solve(gram + ridge, B @ values.T).T
+    gram = np.einsum("id,jd,dm->mij", B, B, known)
+    ridge = 1e-3 * np.trace(B @ B.T) / len(B) * np.eye(len(B))
+    values = np.linalg.solve(gram + ridge, np.einsum("id,dm->mi", B, known * F)[..., None])[..., 0]
+    fitted: Array = np.linalg.solve(L_x, values)
     return fitted
 
 

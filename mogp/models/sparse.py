@@ -174,8 +174,11 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     @property
     def local(self) -> tuple[int, ...]:
         """Outputs whose likelihoods store something for each row."""
-        stored = (getattr(one, "log_theta", None) for one in self.likelihood.likelihoods)
-        return tuple(d for d, one in enumerate(stored) if one is not None)
+        return tuple(
+            d
+            for d, one in enumerate(self.likelihood.likelihoods)
+            if isinstance(one, ReadsFunctions) and one.stored_rows is not None
+        )
 
     def kl(self, factors: Factors | None = None) -> tf.Tensor:
         """`KL[q(u) || p(u)]`, summed over the latent GPs."""
@@ -200,7 +203,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the likelihoods allow."""
         self._check_fits(data)
         for d in self.local:
-            rows = self.likelihood.likelihoods[d].log_theta.shape[0]
+            rows = self.likelihood.likelihoods[d].stored_rows
             if len(data.X) > rows:
                 raise ValueError(
                     f"the likelihood of {self.names[d]!r} stores theta for {rows} rows, the data have {len(data.X)} "
@@ -325,13 +328,14 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         d = self.index(output)
         X = self._inputs(Xnew)
         conditional, functions = self.condition(X), self.likelihood.functions(d)
-        if getattr(self.likelihood.likelihoods[d], "covariance", "independent") == "independent":
+        likelihood = self.likelihood.likelihoods[d]
+        if not (isinstance(likelihood, ReadsFunctions) and likelihood.joint):
             conditional = independent_functions(conditional.marginals(functions))
             functions = range(len(functions))
         shape = [samples, X.shape[0], conditional.num_latents]
         F = conditional.points(functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype))
         X = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
-        return sample_y(self.likelihood.likelihoods[d], F, [seed, 2], X)
+        return sample_y(likelihood, F, [seed, 2], X)
 
     def predict(
         self,

@@ -7,6 +7,21 @@ from mogp.plotting.curves import bands, draws, trace
 from mogp.plotting.diagrams import graph
 from mogp.plotting.matrices import coregionalisation, hinton
 from mogp.plotting.predictions import predictions
+from mogp.plotting.replicas import MODEL_COLOURS, latent_map, replica_panels, score_bars
 from mogp.plotting.style import COLOURS, use_style
 
-__all__ = ["COLOURS", "bands", "coregionalisation", "draws", "graph", "hinton", "predictions", "trace", "use_style"]
+__all__ = [
+    "COLOURS",
+    "MODEL_COLOURS",
+    "bands",
+    "coregionalisation",
+    "draws",
+    "graph",
+    "hinton",
+    "latent_map",
+    "predictions",
+    "replica_panels",
+    "score_bars",
+    "trace",
+    "use_style",
+]
