@@ -112,12 +112,16 @@ def test_inputs_of_several_columns_and_no_replicas():
     np.testing.assert_allclose(model.data_terms(data), dense_terms(model, data, K_X), rtol=1e-8)
 
 
-def test_gradients_of_the_common_and_of_the_point_wise_form_agree():
-    data = common_data()
+@pytest.mark.parametrize("complete", [True, False])
+def test_gradients_of_the_forms_that_sum_first_and_of_the_point_wise_form_agree(complete):
+    data = common_data() if complete else uneven_data()
     model = toy(data)
     batch = model.batches(data)(0)
+    assert (batch.rows is None) == complete
+    assert batch.X.shape[0] <= 10 * batch.Y.shape[1]
     with tf.GradientTape(persistent=True) as tape:
-        one, other = model._common_term(batch, model.factors()), tf.reduce_sum(model.data_terms(batch))
+        one = model.elbo(batch) + model.kl_inducing() + tf.reduce_sum(model.kl_latent())
+        other = tf.reduce_sum(model.data_terms(batch))
     for variable in model.trainable_variables:
         a, b = tape.gradient(one, variable), tape.gradient(other, variable)
         np.testing.assert_allclose(tf.convert_to_tensor(a), tf.convert_to_tensor(b), rtol=1e-7, atol=1e-8)
