@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from mogp.plotting.curves import bands
@@ -257,6 +257,9 @@ def _scale(ax: Axes, means: pd.Series[float], sds: pd.Series[float]) -> float:
         left = float(finite.min() / 2)
         ax.set_xscale("log")
         ax.set_xlim(left, float((means + sds).max() * 1.3))
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.xaxis.set_minor_formatter(NullFormatter())
         return left
     if sizes.max() > 10:
         ax.set_xscale("symlog", linthresh=1.0)
