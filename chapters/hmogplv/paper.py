@@ -1608,8 +1608,10 @@ with chapter.figure(
 # ### Finding 3: HGPInd as published
 #
 # §5.2 says that HGPInd "uses other replicas in the same output". Where a replica is missing, the released code gives it the
-# rows of *all* outputs at once, as if they were one output. Such a model predicts the same curve for all outputs. Both, on
-# all sets with a missing replica:
+# rows of *all* outputs at once, as if they were one output. Such a model predicts the same curve for all outputs: it is
+# HMOGP-LV with $k_H\equiv1$. That can cut both ways. It throws away what tells outputs apart, but it sees the missing replica
+# in other outputs, which HGPInd as described does not; where outputs are close relatives, as in the synthetic data, the
+# second may weigh more. Both, on all sets with a missing replica:
 
 # %%
 missing = {"synthetic 2": scores_2, "genes, missing replica": scores_replica, **scores_mocap}
