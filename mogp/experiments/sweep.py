@@ -101,7 +101,7 @@ def sweep(
     failed: dict[str, str] = {}
     if jobs:
         if workers == 0:
-            outcomes = run_here(function, jobs)
+            outcomes = run_here(function, _still_missing(records, jobs, done))
         else:
             where = cluster or os.environ.get("MOGP_CLUSTER") or None
             outcomes = run_on_cluster(function, jobs, cluster=where, workers=workers, threads=threads, retries=retries)
@@ -117,6 +117,18 @@ def sweep(
     if failed:
         raise SweepError([Failure(dict(wanted[key]), failed[key]) for key in wanted if key in failed], table)
     return table
+
+
+def _still_missing(
+    records: RecordFolder, jobs: Mapping[str, dict[str, Any]], done: dict[str, Record]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The jobs that no other process has finished in the meantime; what was found is put into `done`."""
+    for key, point in jobs.items():
+        record = records.get(key)
+        if record is None:
+            yield key, point
+        else:
+            done[key] = record
 
 
 def _points(grid: Grid) -> list[dict[str, Any]]:

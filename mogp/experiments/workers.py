@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +29,9 @@ class Outcome:
     error: str = ""
 
 
-def run_here(function: Callable[..., Any], jobs: Mapping[str, Point]) -> Iterator[tuple[str, Outcome]]:
+def run_here(function: Callable[..., Any], jobs: Iterable[tuple[str, Point]]) -> Iterator[tuple[str, Outcome]]:
     """Run the jobs one after another in this process."""
-    for key, point in jobs.items():
+    for key, point in jobs:
         yield key, _attempt(function, point)
 
 
