@@ -65,6 +65,7 @@ def command(tmp_path_factory):
             env={**os.environ, "PYTHONPATH": str(copy)},
             cwd=copy,
             start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     return start
@@ -264,7 +265,7 @@ def test_an_interrupt_ends_the_run_at_once_and_keeps_the_last_good_result(write_
     process = command("run", "ma/1")
     assert _ends((build.parent / "book" / "started").exists)
     process.send_signal(signal.SIGINT)
-    shown = process.communicate(timeout=10)[0]
+    shown = process.communicate(timeout=40)[0]
     assert process.returncode == 130
     assert "interrupted; the last good results are in place" in shown
     assert "good" in outputs(build, "ma/1")

@@ -271,7 +271,7 @@ def test_download_with_unwritable_cache_lasts_for_the_process_and_says_so(file, 
 
 
 def test_two_processes_at_once_both_get_the_file(file, server, leftovers):
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=60)
 
     def together(handler):
         both.wait()
@@ -279,7 +279,7 @@ def test_two_processes_at_once_both_get_the_file(file, server, leftovers):
 
     server.answers = [together]
     processes = [fetching_process(file) for _ in range(2)]
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=120) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert leftovers() == ["file.bin"]
     assert find(file).path.read_bytes() == CONTENT
