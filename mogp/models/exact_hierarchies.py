@@ -29,16 +29,6 @@ class _Exact(ReadsReplicas, BayesianModel):
         self._input_dim = data.input_dim
         self._solved: tuple[bytes, Any] | None = None
 
-    @property
-    def input_dim(self) -> int:
-        """Columns of the inputs, without the replica number."""
-        return self._input_dim
-
-    @property
-    def num_replicas(self) -> int | None:
-        """None: any replica number will do."""
-        return None
-
     def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> Callable[[Any], None]:
         """For `fit`: there are no batches, the model has its data."""
         if size is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import gpflow
 import numpy as np
@@ -170,7 +169,7 @@ def whitened_mean(F: Array, known: Array, L_x: Array, root_h: Array, Psi: Array)
     return fitted
 
 
-def check_start(start: str, options: Sequence[str] = ("pca", "gplvm", "random")) -> None:
+def check_start(start: str) -> None:
     """Raise unless the start is known."""
-    if start not in options:
-        raise ValueError(f"start={start!r}; choose one of {', '.join(map(repr, options))}.")
+    if start not in get_args(Start):
+        raise ValueError(f"start={start!r}; choose one of {', '.join(map(repr, get_args(Start)))}.")

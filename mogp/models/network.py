@@ -41,16 +41,6 @@ class Networks(ReadsReplicas):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 self.networks.append(network.fit(data.inputs(d), own.Y[:, 0]))
 
-    @property
-    def input_dim(self) -> int:
-        """Columns of the inputs."""
-        return self._input_dim
-
-    @property
-    def num_replicas(self) -> int | None:
-        """None: replicas are pooled."""
-        return None
-
     def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
         """Predictions `[N, len(outputs)]`; the variances are NaN."""
         x = np.asarray(X)[:, :-1]
