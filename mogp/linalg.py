@@ -39,7 +39,7 @@ def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covaria
 
 
 def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
-    r"""$\log N(y \mid 0, K)$ for `y [N]` and `K [N, N]`, with its gradient in closed form.
+    r"""$\log N(y \mid 0, K)$ for `y [..., N]` and `K [..., N, N]`, with its gradient in closed form.
 
     With $\alpha = K^{-1} y$ the gradients are $-\alpha$ and $\tfrac12(\alpha\alpha^\top - K^{-1})$: one inverse, where
     the gradient of a Cholesky factor takes several products of that size.
@@ -48,16 +48,16 @@ def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
     @tf.custom_gradient
     def density(y: tf.Tensor, K: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         L, _ = cholesky_and_jitter(K, jitter=0.0, name="the covariance of the data")
-        alpha = tf.linalg.cholesky_solve(L, y[:, None])
-        logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
-        value = -0.5 * (
-            tf.reduce_sum(y * alpha[:, 0]) + logdet + float(np.log(2 * np.pi)) * tf.cast(tf.size(y), K.dtype)
-        )
+        alpha = tf.linalg.cholesky_solve(L, y[..., None])
+        logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
+        constant = float(np.log(2 * np.pi)) * tf.cast(tf.shape(y)[-1], K.dtype)
+        value = -0.5 * (tf.reduce_sum(y * alpha[..., 0], -1) + logdet + constant)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            inverse = tf.linalg.cholesky_solve(L, tf.eye(tf.shape(L)[0], dtype=L.dtype))
+            root = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], dtype=L.dtype))
+            inverse = tf.linalg.matmul(root, root, transpose_a=True)
             by_K = 0.5 * (tf.linalg.matmul(alpha, alpha, transpose_b=True) - inverse)
-            return -upstream * alpha[:, 0], upstream * by_K
+            return -upstream[..., None] * alpha[..., 0], upstream[..., None, None] * by_K
 
         return value, gradient
 

@@ -127,3 +127,32 @@ def test_log_evidence_and_its_gradient_are_those_of_a_factorised_gaussian(rng):
         plain = -0.5 * tf.reduce_sum(root**2) - tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
     for a, b in zip(tape.gradient(ours, [y, K]), tape.gradient(plain, [y, K]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_log_evidence_of_a_batch_is_that_of_its_members(rng, graph):
+    K, y, weights = tf.constant(spd(rng, 2, 3, 4)), tf.constant(rng.normal(size=(2, 3, 4))), rng.normal(size=(2, 3))
+
+    def value_and_gradients(y, K):
+        with tf.GradientTape() as tape:
+            tape.watch([y, K])
+            value = log_evidence(y, K)
+            total = tf.reduce_sum(weights * value)
+        return value, *tape.gradient(total, [y, K])
+
+    value, by_y, by_K = (tf.function(value_and_gradients) if graph else value_and_gradients)(y, K)
+    assert value.shape == (2, 3)
+    for i in np.ndindex(2, 3):
+        np.testing.assert_allclose(value[i], stats.multivariate_normal(cov=K[i].numpy()).logpdf(y[i]), rtol=1e-12)
+        _, own_y, own_K = value_and_gradients_of_one(y[i], K[i], weights[i])
+        np.testing.assert_allclose(by_y[i], own_y, rtol=1e-10)
+        np.testing.assert_allclose(by_K[i], own_K, rtol=1e-10, atol=1e-12)
+
+
+def value_and_gradients_of_one(y, K, weight):
+    with tf.GradientTape() as tape:
+        tape.watch([y, K])
+        L = tf.linalg.cholesky(K)
+        root = tf.linalg.triangular_solve(L, y[:, None])
+        value = weight * (-0.5 * tf.reduce_sum(root**2) - tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L))))
+    return value, *tape.gradient(value, [y, K])

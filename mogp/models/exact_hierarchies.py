@@ -7,6 +7,7 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel, Matern32
 from gpflow.models import BayesianModel
@@ -14,7 +15,7 @@ from gpflow.utilities import positive
 
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import KernelStack, hierarchical
-from mogp.linalg import log_evidence
+from mogp.linalg import cholesky, log_evidence
 from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
 from mogp.padded import PaddedSource, distinct_inputs
 from mogp.priors import Marginals
@@ -89,10 +90,10 @@ class HGP(_Exact):
 
     def maximum_log_likelihood_objective(self) -> tf.Tensor:
         r"""$\sum_d \log N(y_d \mid 0, K_d + \sigma_d^2 I)$."""
-        L = tf.linalg.cholesky(self._covariance())
-        alpha = tf.linalg.triangular_solve(L, tf.constant(self._Y, L.dtype)[:, :, None])
-        logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
-        return -0.5 * tf.reduce_sum(tf.square(alpha)) - logs - 0.5 * np.log(2 * np.pi) * float(self._here.sum())
+        K = self._covariance()
+        missing = float(np.sum(1 - self._here))
+        evidence = tf.reduce_sum(log_evidence(tf.constant(self._Y, K.dtype), K))
+        return evidence + 0.5 * np.log(2 * np.pi) * missing
 
     def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
         """Predictive mean and variance `[N, len(outputs)]`."""
@@ -144,15 +145,17 @@ class DHGP(_Exact):
         if len(kernels) != 3:
             raise ValueError(f"{len(kernels)} kernels; DHGP has three levels: all outputs, an output, a replica.")
         X, rows = distinct_inputs(data)
-        self.replicas = int(X[:, -1].max()) + 1
-        output = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        table, y = X[np.concatenate(rows)], np.concatenate([o.Y[:, 0] for o in data.outputs])
+        D, R = data.num_outputs, int(X[:, -1].max()) + 1
+        leaves_and_one_unseen = np.indices((D, R + 1)).reshape(2, -1).T
+        self.kernel = hierarchical(kernels, data.input_dim, tree=leaves_and_one_unseen)
+        self.noise = gpflow.Parameter(noise, transform=positive(lower=LEAST_VARIANCE))
+        self.replicas = R
+        output = np.repeat(np.arange(D), [len(r) for r in rows])
+        table, y = self._with_leaf(X[np.concatenate(rows)], output), np.concatenate([o.Y[:, 0] for o in data.outputs])
         if most_rows is not None and len(y) > most_rows:
             kept = np.unique(np.linspace(0, len(y) - 1, most_rows).round().astype(int))
-            table, y, output = table[kept], y[kept], output[kept]
-        self.parts = tuple(kernels)
-        self.noise = gpflow.Parameter(noise, transform=positive(lower=LEAST_VARIANCE))
-        self._x, self._replica, self._output, self._y = table[:, :-1], table[:, -1].astype(int), output, y
+            table, y = table[kept], y[kept]
+        self._X, self._y = table, y
         self._grid = self._common_grid()
 
     @property
@@ -160,17 +163,26 @@ class DHGP(_Exact):
         """Rows that the model holds."""
         return len(self._y)
 
+    @property
+    def levels(self) -> list[Kernel]:
+        """$k_g$, $k_e$ and $k_f$."""
+        return [self.kernel.kernels[0], *(product.kernels[0] for product in self.kernel.kernels[1:])]
+
+    def _with_leaf(self, X: Array, output: npt.ArrayLike) -> Array:
+        """Rows `[x, replica]` of outputs as `[x, leaf of the tree]`; replicas that were never seen share a leaf."""
+        leaf = np.asarray(output) * (self.replicas + 1) + np.minimum(X[:, -1].round(), self.replicas)
+        return np.column_stack([X[:, :-1], leaf])
+
     def _common_grid(self) -> Array | None:
         """`[D, R, N]` targets, where all outputs and replicas have the same inputs in the same order."""
         D, R = len(self.names), self.replicas
         N, rest = divmod(len(self._y), D * R)
         if rest or N == 0:
             return None
-        order = np.lexsort((*self._x.T[::-1], self._replica, self._output))
-        x = self._x[order].reshape(D * R, N, -1)
-        labels = np.column_stack([self._output, self._replica])[order].reshape(D * R, N, 2)
-        wanted = np.indices((D, R)).reshape(2, -1).T[:, None]
-        if not (np.array_equal(labels, np.broadcast_to(wanted, labels.shape)) and (x == x[:1]).all()):
+        order = np.lexsort(self._X.T)
+        x, leaf = np.split(self._X[order].reshape(D * R, N, -1), [-1], axis=-1)
+        wanted = np.add.outer(np.arange(D) * (R + 1), np.arange(R)).reshape(-1, 1, 1)
+        if not ((leaf == wanted).all() and (x == x[:1]).all()):
             return None
         self._inputs = x[0]
         grid: Array = self._y[order].reshape(D, R, N)
@@ -180,16 +192,8 @@ class DHGP(_Exact):
         """The log evidence of all outputs together."""
         return self._dense() if self._grid is None else self._rotated(self._grid)
 
-    def _kernel(self, x: Any, d: Array, r: Array, x2: Any, d2: Array, r2: Array) -> tf.Tensor:
-        """The covariance between rows with inputs, outputs and replica numbers."""
-        same = d[:, None] == d2
-        masks = (1.0, same, same & (r[:, None] == r2))
-        x, x2 = (tf.constant(a, gpflow.default_float()) for a in (x, x2))
-        return sum(k(x, x2) * tf.cast(tf.constant(m), x.dtype) for k, m in zip(self.parts, masks, strict=True))
-
     def _covariance(self) -> tf.Tensor:
-        own = (self._x, self._output, self._replica)
-        K = self._kernel(*own, *own)
+        K = self.kernel(tf.constant(self._X, gpflow.default_float()))
         return K + tf.convert_to_tensor(self.noise) * tf.eye(len(self._y), dtype=K.dtype)
 
     def _dense(self) -> tf.Tensor:
@@ -198,7 +202,7 @@ class DHGP(_Exact):
     def _rotated(self, grid: Array) -> tf.Tensor:
         D, R, N = grid.shape
         x = tf.constant(self._inputs, gpflow.default_float())
-        K_g, K_e, K_f = (k(x) for k in self.parts)
+        K_g, K_e, K_f = (k(x) for k in self.levels)
         own = K_f + tf.convert_to_tensor(self.noise) * tf.eye(N, dtype=K_f.dtype)
         ones, eye = tf.ones([D, D], own.dtype), tf.eye(D, dtype=own.dtype)
         first = _kron(ones, R * K_g) + _kron(eye, R * K_e + own)
@@ -208,7 +212,7 @@ class DHGP(_Exact):
             return total
         apart = np.linalg.qr(np.column_stack([np.ones(R), np.eye(R)[:, 1:]]))[0][:, 1:]
         others = tf.constant(np.einsum("drn,rk->ndk", grid, apart).reshape(N, -1), own.dtype)
-        L = tf.linalg.cholesky(own)
+        L = cholesky(own, jitter=0.0, name="the covariance of a replica")
         logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L))) * D * (R - 1)
         squares = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(L, others)))
         return total - 0.5 * squares - logs - 0.5 * N * D * (R - 1) * np.log(2 * np.pi)
@@ -221,16 +225,14 @@ class DHGP(_Exact):
             return L, tf.linalg.triangular_solve(L, tf.constant(self._y[:, None], L.dtype))
 
         L, alpha = self._once(solve)
-        x, replica = X[:, :-1], np.round(np.asarray(X[:, -1])).astype(int)
-        means, variances = [], []
-        for d in outputs:
-            cross = self._kernel(self._x, self._output, self._replica, x, np.full(len(replica), d), replica)
-            A = tf.linalg.triangular_solve(L, cross)
-            prior = sum(k(x, full_cov=False) for k in self.parts)
-            means.append(tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0])
-            variances.append(tf.maximum(prior - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE))
-        extra = tf.convert_to_tensor(self.noise) if noise else 0.0
-        return Marginals(tf.stack(means, -1), tf.stack(variances, -1) + extra)
+        each = [self._with_leaf(np.asarray(X), np.full(len(X), d)) for d in outputs]
+        at = tf.constant(np.concatenate(each), X.dtype)
+        A = tf.linalg.triangular_solve(L, self.kernel(tf.constant(self._X, X.dtype), at))
+        mean = tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0]
+        var = tf.maximum(self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE)
+        if noise:
+            var += tf.convert_to_tensor(self.noise)
+        return Marginals(*(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var)))
 
 
 def default_lengthscale(data: MultiOutputData) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel, Linear, Matern32, SquaredExponential
-from gpflow.likelihoods import ScalarLikelihood
+from gpflow.likelihoods import Bernoulli, Poisson, ScalarLikelihood
 from gpflow.utilities import set_trainable
 
 from mogp.data import Array, MultiOutputData, Output
@@ -263,10 +263,13 @@ def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
     """Targets on the scale of the function, roughly: for start values only."""
     if likelihood is None:
         return data
-    name = type(likelihood).__name__
     outputs = []
     for o in data.outputs:
-        y = np.log(o.Y + 0.5) if name == "Poisson" else 2.0 * o.Y - 1.0 if name == "Bernoulli" else o.Y
+        y = o.Y
+        if isinstance(likelihood, Poisson):
+            y = np.log(y + 0.5)
+        elif isinstance(likelihood, Bernoulli):
+            y = 2.0 * y - 1.0
         outputs.append(Output(o.name, o.rows, y, o.observed, o.replica))
     return MultiOutputData(data.X, tuple(outputs))
 

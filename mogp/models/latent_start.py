@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import ReplicaPoints
-from mogp.kernels import KernelStack
+from mogp.linalg import log_evidence
 from mogp.padded import PaddedSource
 
 Start: TypeAlias = Literal["pca", "gplvm", "random"]
@@ -46,7 +46,6 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
     """
     source = PaddedSource(data)
     batch = source(0)
-    stack = KernelStack(kernel)
     taken = np.unique(np.linspace(0, source.longest - 1, min(_MOST_ROWS, source.longest)).round().astype(int))
     share = np.arange(source.num_outputs)
     at_once = max(1, _MOST_NUMBERS // len(taken) ** 2)
@@ -70,9 +69,7 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
 
     def loss() -> tf.Tensor:
         K, y, _ = covariance(share)
-        L = tf.linalg.cholesky(K)
-        alpha = tf.linalg.triangular_solve(L, y[:, :, None])
-        return 0.5 * tf.reduce_sum(tf.square(alpha)) + tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
+        return -tf.reduce_sum(log_evidence(y, K))
 
     if steps:
         variables = [*kernel.trainable_variables, *noise.trainable_variables]
@@ -80,13 +77,13 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
             loss, variables, options={"maxiter": steps}, tf_fun_args={"autograph": False}
         )
     means, known = [], []
-    diagonal = stack.K_diag(inducing.inputs)[0]
+    Z = tf.convert_to_tensor(inducing.inputs)
+    diagonal = kernel(Z, full_cov=False)
     for start in range(0, source.num_outputs, at_once):
         outputs = np.arange(start, min(start + at_once, source.num_outputs))
         K, y, X = covariance(outputs)
         here = tf.gather(tf.gather(present, outputs), taken, axis=1)
-        cross = stack.K(tf.reshape(X, [-1, X.shape[-1]]), inducing.inputs)[0]
-        cross = tf.reshape(cross, [*X.shape[:2], inducing.num_inducing]) * here[:, :, None]
+        cross = tf.reshape(kernel(tf.reshape(X, [-1, X.shape[-1]]), Z), [*X.shape[:2], Z.shape[0]]) * here[:, :, None]
         L = tf.linalg.cholesky(K)
         A = tf.linalg.triangular_solve(L, cross)
         means.append(tf.linalg.matmul(A, tf.linalg.triangular_solve(L, y[:, :, None]), transpose_a=True)[..., 0])

@@ -18,6 +18,7 @@ from mogp.priors import Marginals
 
 Replica = int | npt.ArrayLike
 LEAST_VARIANCE = 1e-6
+_MOST_UNUSED = 10
 
 
 class ReadsReplicas:
@@ -61,13 +62,18 @@ class ReadsReplicas:
     def predictions(self, data: MultiOutputData) -> pd.DataFrame:
         """Observed targets beside their predictions: `output`, `replica`, input columns, `target`, `mean`, `sd`."""
         X, rows = distinct_inputs(data)
+        at, outputs = tf.constant(X, gpflow.default_float()), [self.index(own.name) for own in data.outputs]
+        shared = len(X) <= _MOST_UNUSED * max(map(len, rows))
+        everywhere = np.asarray(self.moments(at, outputs, noise=True)) if shared else None
         parts = []
         for d, (own, where) in enumerate(zip(data.outputs, rows, strict=True)):
-            at = tf.constant(X[where], gpflow.default_float())
-            mean, var = (np.asarray(a)[:, 0] for a in self.moments(at, [self.index(own.name)], noise=True))
+            if everywhere is None:
+                mean, var = np.asarray(self.moments(tf.gather(at, where), [outputs[d]], noise=True))[..., 0]
+            else:
+                mean, var = everywhere[:, where, d]
             columns = {f"x{p}" if data.input_dim > 1 else "x": data.inputs(d)[:, p] for p in range(data.input_dim)}
-            table = {"output": own.name, "replica": X[where, -1].astype(int), **columns, "target": own.Y[:, 0]}
-            parts.append(pd.DataFrame({**table, "mean": mean, "sd": np.sqrt(var)}))
+            seen = {"output": own.name, "replica": X[where, -1].astype(int), **columns, "target": own.Y[:, 0]}
+            parts.append(pd.DataFrame({**seen, "mean": mean, "sd": np.sqrt(var)}))
         return pd.concat(parts, ignore_index=True)
 
     def at(self, Xnew: npt.ArrayLike, replica: Replica) -> tf.Tensor:

@@ -544,8 +544,16 @@ def test_log_densities_are_those_of_the_mixture(likelihood):
         np.testing.assert_allclose(found[own.name], np.log(density), rtol=1e-6, atol=1e-7)
 
 
-def test_the_table_of_predictions_goes_with_the_rows_of_the_data():
-    data = uneven_data()
+def far_apart() -> MultiOutputData:
+    """Twelve outputs with inputs of their own, so that few predictions of all at all inputs would be used."""
+    rng = np.random.default_rng(4)
+    pairs = [(rng.uniform(0, 3, (3, 1)), rng.normal(size=(3, 1))) for _ in range(12)]
+    return MultiOutputData.from_list(pairs, replicas=[np.array([0, 1, 1])] * 12)
+
+
+@pytest.mark.parametrize("make", [uneven_data, far_apart])
+def test_the_table_of_predictions_goes_with_the_rows_of_the_data(make):
+    data = make()
     model = toy(data)
     frame = model.predictions(data)
     assert list(frame.columns) == ["output", "replica", "x", "target", "mean", "sd"]
