@@ -81,9 +81,9 @@ settings = chapter.settings(
         eager=False, workers=0,
     ),
     long=dict(
-        synthetic=dict(repetitions=3, steps=2000, rate=0.05, iterations=300, epochs=3000, most_rows=1500, grid=60),
-        genes=dict(repetitions=3, steps=3000, rate=0.05, iterations=300, epochs=5000, most_rows=1500, grid=60),
-        mocap=dict(repetitions=3, steps=1000, rate=0.05, iterations=100, epochs=1000, most_rows=1500, grid=60),
+        synthetic=dict(repetitions=3, steps=1000, rate=0.05, iterations=150, epochs=1000, most_rows=1000, grid=60),
+        genes=dict(repetitions=3, steps=2000, rate=0.05, iterations=200, epochs=2000, most_rows=1000, grid=60),
+        mocap=dict(repetitions=3, steps=600, rate=0.05, iterations=60, epochs=300, most_rows=1000, grid=60),
         models=None, recordings=("MOCAP-8", "MOCAP-9", "MOCAP-64", "MOCAP-118"), shown=None,
         growth=dict(sizes=tuple(range(1, 10)), repetitions=3),
         variants=dict(models=("HMOGP-LV", "DHGP", "LMC", "LVMOGP", "NN"), repetitions=3),
@@ -970,8 +970,9 @@ shown_data = {
 
 
 def runs(points):
-    """The runs, last first: the thesis's chapter begins at the other end, and neither repeats what the other has done."""
-    return sweep(replica_run, points[::-1], workers=settings.workers, name="hierarchies", progress=False)
+    """The runs, made last first: the thesis's chapter begins at the other end, and neither repeats what the other has."""
+    table = sweep(replica_run, points[::-1], workers=settings.workers, name="hierarchies", progress=False)
+    return table.iloc[::-1].reset_index(drop=True)
 
 
 def sizes_of(name):
@@ -1669,7 +1670,7 @@ growth_points = [
     for i in range(settings.growth["repetitions"])
 ]  # fmt: skip
 grown = runs(growth_points)
-grown["points"] = [point["options"]["train_points"] for point in growth_points]
+grown["points"] = [options["train_points"] for options in grown["options"]]
 by_size = grown.groupby(["model", "points"])[["nmse", "nlpd"]].agg(["mean", lambda v: v.std(ddof=0)])
 by_size.columns = ["nmse", "nmse_sd", "nlpd", "nlpd_sd"]
 one_point = chapter.load("hmogp-synth-4", train_points=1)

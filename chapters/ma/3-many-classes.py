@@ -26,7 +26,7 @@
 # | **Shows** | Algorithm 1, Tables 3.1 and 3.2, Figures 3.1 to 3.7; claims ma-3-c1 to ma-3-c24 |
 # | **Adds** | the printed objective is not a bound; its class sub-sampling is biased, and how to do it without bias; where the speed-up of Figure 3.2 comes from; what a matrix $\mathbf B$ can and cannot tell |
 # | **Data** | synthetic, generated here; Balance, CNAE-9, Bibtex and UJIIndoorLoc; Mediamill must be downloaded |
-# | **Time** | `smoke` half a minute, `quick` about eight minutes on one core; `long` about half an hour on two; `paper` has the thesis's sizes |
+# | **Time** | `smoke` half a minute, `quick` about eight minutes on one core; `long` about an hour on two; `paper` has the thesis's sizes |
 
 # %% tags=["parameters"]
 profile = "quick"
