@@ -74,7 +74,7 @@ settings = chapter.settings(
     quick=dict(
         synthetic=dict(repetitions=3, steps=250, rate=0.05, iterations=40, epochs=150, most_rows=500, grid=60),
         genes=dict(repetitions=3, steps=300, rate=0.05, iterations=40, epochs=300, most_rows=500, grid=60),
-        mocap=dict(repetitions=1, steps=120, rate=0.05, iterations=20, epochs=100, most_rows=500, grid=60),
+        mocap=dict(repetitions=1, steps=300, rate=0.05, iterations=40, epochs=100, most_rows=500, grid=60),
         models=None, recordings=("MOCAP-8", "MOCAP-9", "MOCAP-64", "MOCAP-118"), shown=None,
         growth=dict(sizes=tuple(range(1, 10)), repetitions=1),
         variants=dict(models=("HMOGP-LV", "LMC", "LVMOGP"), repetitions=1),
@@ -83,7 +83,7 @@ settings = chapter.settings(
     long=dict(
         synthetic=dict(repetitions=3, steps=1000, rate=0.05, iterations=150, epochs=1000, most_rows=1000, grid=60),
         genes=dict(repetitions=3, steps=2000, rate=0.05, iterations=200, epochs=2000, most_rows=1000, grid=60),
-        mocap=dict(repetitions=3, steps=600, rate=0.05, iterations=60, epochs=300, most_rows=1000, grid=60),
+        mocap=dict(repetitions=3, steps=1000, rate=0.05, iterations=80, epochs=300, most_rows=1000, grid=60),
         models=None, recordings=("MOCAP-8", "MOCAP-9", "MOCAP-64", "MOCAP-118"), shown=None,
         growth=dict(sizes=tuple(range(1, 10)), repetitions=3),
         variants=dict(models=("HMOGP-LV", "DHGP", "LMC", "LVMOGP", "NN"), repetitions=3),

@@ -114,7 +114,7 @@ def bayesian_gplvm(
     points = ReplicaPoints(np.eye(C), np.zeros(C, int))
     set_trainable(columns, False)
     set_trainable(points, False)
-    smoothed = Smoothed(table, np.ones(table.shape), noise)
+    smoothed = Smoothed(table, np.ones(table.shape))
     found = start_values("pca", smoothed, len(table), latent_dim, latent_inducing, seed)
     latent_kernel = SquaredExponential(variance=max(float(table.var()), 1e-6), lengthscales=np.ones(latent_dim))
     model = LatentMOGP(columns, latent_kernel, points, found.Z, found.mean, found.var, noise=noise, names=data.names)
@@ -245,10 +245,11 @@ def _latent(
     model = LatentMOGP(
         kernel, latent_kernel, points, found.Z, found.mean, found.var,
         likelihood=likelihood, names=data.names, nodes=nodes,
-        noise=0.1 if smoothed is None else max(smoothed.noise, 1e-4),
     )  # fmt: skip
     if smoothed is not None:
         _explain(model, smoothed.F, smoothed.known)
+    if likelihood is None:
+        model.noise.assign(np.maximum(model.best_noise(data), 1e-4))
     return model
 
 

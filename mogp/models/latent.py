@@ -219,6 +219,22 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
             root=inverse,
         )
 
+    def best_noise(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
+        r"""The noise variances that maximise the bound with everything else as it is, `[B]`.
+
+        $\sigma_d^2 = \frac1{N_d}\sum_n \mathbb E_q (y_{dn} - f_{dn})^2$, for Gaussian targets; what it was, for an
+        output without rows.
+        """
+        if self.likelihood is not None:
+            raise ValueError(f"the targets have the likelihood {type(self.likelihood).__name__}, which has no noise.")
+        batch = self._batch(data)
+        factors, x = self._at_rows(batch)
+        m, e = self._moments(x, *self._latent(batch.outputs), factors)
+        squares = tf.square(batch.Y) - 2 * batch.Y * m + e
+        weight = tf.ones_like(batch.Y) if batch.weight is None else batch.weight
+        best = tf.math.divide_no_nan(tf.reduce_sum(weight * squares, -1), tf.reduce_sum(weight, -1))
+        return tf.where(best > 0, best, tf.gather(self.noise, batch.outputs))
+
     def _batch(self, data: PaddedBatch | MultiOutputData) -> PaddedBatch:
         if isinstance(data, MultiOutputData):
             self.check(data)

@@ -30,11 +30,10 @@ class LatentStart(NamedTuple):
 
 
 class Smoothed(NamedTuple):
-    """Every output by itself: means `F [D, M_X]` at $Z^X$, how much of them is `known` (0 to 1), and the noise."""
+    """Every output by itself: means `F [D, M_X]` at $Z^X$, and how much of them is `known` (0 to 1)."""
 
     F: Array
     known: Array
-    noise: float
 
 
 def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps: int = 30) -> Smoothed:
@@ -88,8 +87,7 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
         A = tf.linalg.triangular_solve(L, cross)
         means.append(tf.linalg.matmul(A, tf.linalg.triangular_solve(L, y[:, :, None]), transpose_a=True)[..., 0])
         known.append(tf.reduce_sum(tf.square(A), 1) / diagonal)
-    share_known = np.clip(np.concatenate(known), 1e-3, 1.0)
-    return Smoothed(np.concatenate(means), share_known, float(noise.numpy()))
+    return Smoothed(np.concatenate(means), np.clip(np.concatenate(known), 1e-3, 1.0))
 
 
 def start_values(

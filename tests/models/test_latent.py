@@ -87,6 +87,27 @@ def test_the_bound_equals_the_dense_one(name):
     np.testing.assert_allclose(model.elbo(data), terms.sum() - dense_kl(model, K_X) - latent_kl(model).sum(), rtol=1e-8)
 
 
+@pytest.mark.parametrize("name", DATA)
+def test_the_best_noise_maximises_the_bound(name):
+    data = DATA[name]()
+    model = toy(data)
+    model.noise.assign(model.best_noise(data))
+    with tf.GradientTape() as tape:
+        bound = model.elbo(data)
+    np.testing.assert_allclose(tape.gradient(bound, model.noise.unconstrained_variable), 0, atol=1e-9)
+    best = model.noise.numpy()
+    for scale in (0.8, 1.25):
+        model.noise.assign(scale * best)
+        assert model.elbo(data) < bound
+    np.testing.assert_allclose(model.best_noise(data), best, rtol=1e-12)
+
+
+def test_only_gaussian_targets_have_a_noise_that_can_be_found():
+    data = counts("Poisson")
+    with pytest.raises(ValueError, match="Poisson, which has no noise"):
+        toy(data, likelihood=gpflow.likelihoods.Poisson()).best_noise(data)
+
+
 def test_the_bound_of_a_tree_of_three_levels_equals_the_dense_one():
     data, tree = uneven_data(), [(0, 0), (0, 1), (1, 0)]
     levels = (*LEVELS, (0.4, 0.9))
