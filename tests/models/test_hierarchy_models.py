@@ -5,6 +5,7 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import pytest
+import tensorflow as tf
 from dense_latent import LEVELS, common_data, levels_of, over_replicas, rbf, table, uneven_data
 from gpflow.kernels import Matern32, SquaredExponential
 from scipy.stats import norm
