@@ -1088,7 +1088,8 @@ with chapter.figure(
 # not redistributed, and the recordings here are conversions to BVH: the same motions, but angles about other axes. Figures say so.
 #
 # Table 5.1 has the sizes. The thesis defines $M_X$ as a number for each replica times the number of replicas, but 6 is no multiple of four, nor 5 of six. The numbers fit if $M_X$ counts the
-# rows that *each output* contributes, at a constant stride through its training rows:
+# rows that *each output* contributes, at a constant stride through its training rows. Joint models then have $D$ times as many. (All angles have the same frames, and the same
+# stride would take the same frames of each; here each output begins a fraction of a stride later than the one before.)
 
 # %%
 SETS = {"MOCAP-8": (2, 6), "MOCAP-9": (5, 5), "MOCAP-64": (5, 5), "MOCAP-118": (3, 6)}

@@ -118,8 +118,9 @@ def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
 def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     """About `count` rows for each output, evenly spaced through its rows, with their replica numbers.
 
-    The rows of an output are taken in the order of the data: replica by replica, as a rule. Rows that occur twice are
-    kept once, so that there may be fewer.
+    The rows of an output are taken in the order of the data: replica by replica, as a rule. Output `d` of `D` begins
+    `d / D` of a stride later than the first, so that outputs which share their inputs take different ones. Rows that
+    occur twice are kept once, so that there may be fewer.
     """
     if count < 1:
         raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
@@ -127,7 +128,8 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     for d, own in enumerate(data.outputs):
         replica = np.zeros(len(own), np.int64) if own.replica is None else own.replica
         rows = np.column_stack([data.inputs(d), replica])
-        taken.append(rows[np.arange(count) * len(own) // count] if len(own) else rows)
+        places = (np.arange(count) + d / data.num_outputs) * len(own) / count
+        taken.append(rows[places.astype(int)] if len(own) else rows)
     distinct = np.unique(np.concatenate(taken), axis=0)
     return ReplicaPoints(distinct[:, :-1], distinct[:, -1])
 

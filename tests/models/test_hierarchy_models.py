@@ -237,6 +237,19 @@ def test_points_at_a_stride_are_rows_of_each_output_with_their_replicas():
         assert len({tuple(row) for row in table(data, d)} & set(taken)) >= min(2, len({*map(tuple, table(data, d))}))
 
 
+def test_outputs_with_the_same_inputs_contribute_different_points():
+    """Documents: joint models have `D` times the inducing inputs of an output."""
+    x, replica = np.tile(np.linspace(0, 1, 10), 3), np.repeat(range(3), 10)
+    data = MultiOutputData.from_arrays(x, np.random.default_rng(0).normal(size=(30, 4)), replica=replica)
+    points = replica_points(data, 3)
+    assert points.num_inducing == 12
+    np.testing.assert_array_equal(np.bincount(points.replica), [4, 4, 4])
+    for r in range(3):
+        places = np.sort(points.Z.numpy()[points.replica == r, 0])
+        np.testing.assert_allclose(places, [x[i] for i in (0, 2, 5, 7)])
+    assert replica_points(data, 30).num_inducing == 30
+
+
 def test_networks_fit_each_output_and_have_no_variance():
     x = np.linspace(-1, 1, 20)
     data = MultiOutputData.from_arrays(x, np.column_stack([x, 1 - x]), replica=np.arange(20) % 2)
