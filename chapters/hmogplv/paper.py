@@ -82,9 +82,9 @@ settings = chapter.settings(
         eager=False, workers=0,
     ),
     long=dict(
-        synthetic=dict(repetitions=3, steps=1000, rate=0.05, iterations=150, epochs=1000, most_rows=1000, grid=60),
-        genes=dict(repetitions=3, steps=2000, rate=0.05, iterations=200, epochs=2000, most_rows=1000, grid=60),
-        mocap=dict(repetitions=3, steps=1000, rate=0.05, iterations=80, epochs=300, most_rows=1000, grid=60),
+        synthetic=dict(repetitions=3, steps=600, rate=0.05, iterations=150, epochs=600, most_rows=1000, grid=60),
+        genes=dict(repetitions=3, steps=1000, rate=0.05, iterations=200, epochs=1000, most_rows=1000, grid=60),
+        mocap=dict(repetitions=3, steps=600, rate=0.05, iterations=60, epochs=200, most_rows=1000, grid=60),
         models=None, recordings=("MOCAP-8", "MOCAP-9", "MOCAP-64", "MOCAP-118"), shown=None,
         growth=dict(sizes=tuple(range(1, 10)), repetitions=3),
         variants=dict(models=("HMOGP-LV", "DHGP", "LMC", "LVMOGP", "NN"), repetitions=3),
