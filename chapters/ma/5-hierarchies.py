@@ -1244,7 +1244,7 @@ with chapter.figure(
     ax.set(
         xlabel="step", ylabel="bound (nats)", ylim=(ends.min() - 0.05 * np.ptp(ends), ends.max() + 0.1 * np.ptp(ends))
     )
-    right.set(ylabel="NMSE of held-out points", xlim=(-0.5, 2.5), ylim=(0, None))
+    right.set(ylabel="NMSE of held-out points", xlim=(-0.5, 2.5), ylim=(0, 1.1 * begun["nmse"].max()))
     right.set_xticks(range(3), ["PCA", "GPLVM", "random"])
     ax.figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
