@@ -181,7 +181,8 @@ def _fitted(
     trained = built.model if isinstance(built, AsOne) else built
     steps = iterations if model in ("HGP", "DHGP") else steps
     history = fit(trained, train, steps=steps, optimizer=optimizer, progress=False)
-    if history.status == "failed":
+    stopped_early = isinstance(optimizer, LBFGS) and history.steps > 0  # a line search left what can be evaluated
+    if history.status == "failed" and not stopped_early:
         raise RuntimeError(f"{model}: {history.message}")
     return built, history.elbo
 

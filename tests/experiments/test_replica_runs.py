@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 
+import mogp
 from mogp import datasets, metrics
 from mogp.experiments import replica_run, study
 from mogp.experiments.hierarchies import ALL, MODELS, STUDIES, AsOne, stacked
+from mogp.training import History
 
 SMALL = {"steps": 2, "iterations": 2, "epochs": 2, "inducing": 2, "latent_inducing": 2, "most_rows": 60}
 """Ten outputs with three replicas; one point of each replica of the last output is observed."""
@@ -108,3 +110,16 @@ def test_outputs_stacked_as_one_keep_their_rows_and_their_names():
     table = AsOne(Constant()).predictions(data)
     for name, part in table.groupby("output"):
         np.testing.assert_array_equal(part["target"], data[name].Y[:, 0])
+
+
+@pytest.mark.parametrize(("model", "steps", "accepted"), [("HGP", 7, True), ("HGP", 0, False), ("LMC", 7, False)])
+def test_only_lbfgs_may_stop_early(monkeypatch, model, steps, accepted):
+    """After a failed line search the model is at its last iterate; a failed run of Adam is no result."""
+    failed = History(elbo=-np.arange(float(steps)), status="failed", message="no Cholesky factor")
+    monkeypatch.setattr(mogp, "fit", lambda *args, **options: failed)
+    point = {"data": "hmogp-synth-3", "source": "synthetic", "model": model, "inducing": 2}
+    if accepted:
+        assert replica_run(**point)["trained"] == steps
+    else:
+        with pytest.raises(RuntimeError, match=f"{model}: no Cholesky factor"):
+            replica_run(**point)
