@@ -12,7 +12,6 @@ from sklearn.cluster import KMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import ReplicaPoints
-from mogp.linalg import log_evidence
 from mogp.padded import PaddedSource
 
 Start: TypeAlias = Literal["pca", "gplvm", "random"]
@@ -67,8 +66,11 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
         return K + tf.linalg.diag(here * noise + (1 - here)), chosen[2] * here, X
 
     def loss() -> tf.Tensor:
+        """NaN, from which L-BFGS goes back, where a covariance has no factor (`log_evidence` would raise)."""
         K, y, _ = covariance(share)
-        return -tf.reduce_sum(log_evidence(y, K))
+        L = tf.linalg.cholesky(K)
+        alpha = tf.linalg.triangular_solve(L, y[:, :, None])
+        return 0.5 * tf.reduce_sum(tf.square(alpha)) + tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
 
     if steps:
         variables = [*kernel.trainable_variables, *noise.trainable_variables]
