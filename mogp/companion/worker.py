@@ -7,9 +7,13 @@ whoever asked for the run is gone: the worker and its kernel then end at once.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import shutil
+import socket
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import IO, Any
@@ -32,11 +36,33 @@ class ThisPython(KernelSpecManager):
 
 
 class ThisKernel(AsyncKernelManager):
-    """Starts the running interpreter as the kernel."""
+    """Starts the running interpreter as the kernel, on sockets of the file system where the system has them.
+
+    A free port of TCP is chosen first and bound later; between the two another kernel may take it, and this one dies.
+    """
 
     @default("kernel_spec_manager")
     def _this_python(self) -> ThisPython:
         return ThisPython(parent=self)
+
+    @default("connection_file")
+    def _in_own_folder(self) -> str:
+        return str(_sockets() / "kernel.json")
+
+    @default("transport")
+    def _sockets_or_ports(self) -> str:
+        fits = len(f"{_sockets()}/kernel-ipc-5") < _LONGEST_SOCKET
+        return "ipc" if hasattr(socket, "AF_UNIX") and os.name == "posix" and fits else "tcp"
+
+
+_LONGEST_SOCKET = 100
+"""Characters that the path of a socket may have on every system (104 with the closing zero on macOS, 108 on Linux)."""
+
+
+@functools.cache
+def _sockets() -> Path:
+    """The folder of the kernel's sockets, for its owner only, removed when the worker ends."""
+    return Path(tempfile.mkdtemp(prefix="mogp-"))
 
 
 def main() -> int:
@@ -66,6 +92,8 @@ def main() -> int:
         trace = "\n".join(error.traceback) or f"{error.ename}: {error.evalue}"
         _tell(events, failed={"cell": error.cell_index, "source": error.source, "traceback": trace})
         return 1
+    finally:
+        shutil.rmtree(_sockets(), ignore_errors=True)
     return 0
 
 
@@ -77,6 +105,7 @@ def _end_with_parent() -> None:
     sys.stdin.read()
     for child in psutil.Process().children(recursive=True):
         child.kill()
+    shutil.rmtree(_sockets(), ignore_errors=True)
     os._exit(1)
 
 

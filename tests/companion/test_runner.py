@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -179,6 +180,21 @@ def test_a_kernel_that_dies_is_a_failure_with_a_reason(write_chapter):
     (outcome,) = runner.run(["ma/1"])
     assert outcome.state == "failed"
     assert "Kernel died" in outcome.failure.traceback
+
+
+@pytest.mark.parametrize(("depth", "transport"), [(0, "ipc"), (100, "tcp")])
+def test_kernels_use_sockets_of_their_own_and_clear_them_away(write_chapter, build, monkeypatch, depth, transport):
+    """A port of TCP may be taken between choosing and binding it; it is used only where a socket's path is too long."""
+    told = "from ipykernel.kernelapp import IPKernelApp\nprint('by', IPKernelApp.instance().transport)"
+    with tempfile.TemporaryDirectory() as short:
+        folder = Path(short, "x" * depth) if depth else Path(short)
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setenv("TMPDIR", str(folder))
+        write_chapter("ma/1", told)
+        write_chapter("ma/2", told, "1 / 0")
+        assert [state for _, state in states(runner.run(["ma/1", "ma/2"]))] == ["ran", "failed"]
+        assert f"by {transport}" in outputs(build, "ma/1")
+        assert [path.name for path in folder.iterdir() if path.name.startswith("mogp-")] == []
 
 
 def test_a_notebook_that_takes_another_chapters_name_is_a_failure(write_chapter, build):
