@@ -27,7 +27,7 @@
 # | **Shows** | Figures 1 to 18 and Table 1; claims hmogplv-2-c1 to hmogplv-c-c4 |
 # | **Adds** | a floor under the error of every model that ignores replicas; what the text and the released code simulate, and what that does to the comparison; the two ways in which scores were pooled; HGPInd as described and as it was run |
 # | **Data** | synthetic, generated here; gene expression of Kalinka et al. (2010); CMU motion capture, as conversions to BVH |
-# | **Time** | `smoke` about a minute; `quick` and `long` share most of their runs with [Ma 5](../ma/5-hierarchies), and take ten minutes and an hour on two cores where those are not there yet; `paper` has the paper's sizes |
+# | **Time** | `smoke` about a minute; `quick` and `long` share most of their runs with [Ma 5](../ma/5-hierarchies), and take ten minutes and about forty on two cores where those are not there yet (`long`: eight where they are); `paper` has the paper's sizes |
 
 # %% tags=["parameters"]
 profile = "quick"

@@ -27,7 +27,7 @@
 # | **Shows** | Figures 5.1–5.17, Table 5.1; claims ma-5-c1 to ma-5-c6 |
 # | **Adds** | replicas are aligned across outputs, which the thesis's equations do not say and its covariance does; what start values are worth; a new output from a few of its points; the map of the outputs; trees of any depth with counts and presences |
 # | **Data** | synthetic, drawn from the model; gene expression of Kalinka et al.; motion capture of the CMU, as BVH files |
-# | **Time** | `smoke` about a minute; `quick` ten minutes on one core, with the page on the paper, which shares the comparisons, on another; `long` about an hour on two; `paper` has the thesis's sizes |
+# | **Time** | `smoke` about a minute; `quick` ten minutes on one core, with the page on the paper, which shares the comparisons, on another; `long` forty minutes on two; `paper` has the thesis's sizes |
 
 # %% tags=["parameters"]
 profile = "quick"
