@@ -307,11 +307,11 @@ def train_many(inputs: str, start: str) -> None:
     lap("model")
     first = float(model.elbo(data))
     lap("bound")
-    fit(model, data, steps=MANY_STEPS, batch_size=BATCH, optimizer=Adam(0.05), progress=False)
+    fit(model, data, steps=MANY_STEPS, batch_size=BATCH, optimizer=Adam(0.05, lazy=True), progress=False)
     lap("fit")
     last = float(model.elbo(data))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    source, count, adam = model.batches(data, BATCH), tf.Variable(0, dtype=tf.int64), Adam(0.05)
+    source, count, adam = model.batches(data, BATCH), tf.Variable(0, dtype=tf.int64), Adam(0.05, lazy=True)
     adam.start(model)
 
     def one() -> tf.Tensor:

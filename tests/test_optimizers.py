@@ -68,6 +68,57 @@ def test_adam_takes_keras_schedules_and_agrees_with_keras():
     np.testing.assert_allclose(ours.a, theirs.a, rtol=1e-4)
 
 
+class Table(tf.Module):
+    """A loss that reads some rows of a table, one of them twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = tf.Variable(np.arange(10.0).reshape(5, 2) / 3)
+        self.other = tf.Variable(1.5, dtype=tf.float64)
+
+    def loss(self, rows) -> tf.Tensor:
+        read = tf.gather(self.rows, rows)
+        return tf.reduce_sum((read - self.other) ** 2 * [1.0, 3.0])
+
+
+def test_lazy_adam_is_adam_on_the_visits_of_each_row():
+    model, adam = Table(), Adam(0.05, lazy=True)
+    adam.start(model)
+    batches = [[0, 2], [2, 3, 2], [0, 3], [2, 0]]
+    step = tf.function(lambda rows: adam.step(model, lambda: model.loss(rows)), autograph=False, reduce_retracing=True)
+    table, other = model.rows.numpy(), 1.5
+    m, v, t = np.zeros((5, 2)), np.zeros((5, 2)), np.zeros(5)
+    m_other = v_other = 0.0
+    for number, batch in enumerate(batches, 1):
+        times = np.bincount(batch, minlength=5)[:, None]
+        g = times * 2 * (table - other) * [1, 3]
+        g_other = -g.sum()
+        seen = times[:, 0] > 0
+        t[seen] += 1
+        m[seen], v[seen] = 0.9 * m[seen] + 0.1 * g[seen], 0.999 * v[seen] + 0.001 * g[seen] ** 2
+        rate = 0.05 * np.sqrt(1 - 0.999 ** t[seen]) / (1 - 0.9 ** t[seen])
+        table[seen] -= rate[:, None] * m[seen] / (np.sqrt(v[seen]) + 1e-8)
+        m_other, v_other = 0.9 * m_other + 0.1 * g_other, 0.999 * v_other + 0.001 * g_other**2
+        scale = 0.05 * np.sqrt(1 - 0.999**number) / (1 - 0.9**number)
+        other -= scale * m_other / (np.sqrt(v_other) + 1e-8)
+        step(tf.constant(batch))
+        np.testing.assert_allclose(model.rows, table, rtol=1e-12)
+        np.testing.assert_allclose(model.other, other, rtol=1e-12)
+    np.testing.assert_array_equal(model.rows.numpy()[[1, 4]], (np.arange(10.0).reshape(5, 2) / 3)[[1, 4]])
+    state = [part.numpy() for part in adam.variables if part.shape.rank and part.shape[0] == 5]
+    assert [part.shape for part in state] == [(5, 2), (5, 2), (5,)]
+    assert not any(np.any(part[[1, 4]]) for part in state)
+
+
+def test_adam_that_is_not_lazy_goes_on_moving_rows_that_are_not_read():
+    model, adam = Table(), Adam(0.05)
+    adam.start(model)
+    adam.step(model, lambda: model.loss([0, 2]))
+    before = model.rows.numpy()
+    adam.step(model, lambda: model.loss([3]))
+    assert (np.abs(model.rows.numpy() - before)[[0, 2]] > 0).all()
+
+
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
 def test_step_sizes_that_are_not_positive_are_refused(rate):
     with pytest.raises(ValueError, match=f"learning_rate={rate} must be positive"):

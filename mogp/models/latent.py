@@ -182,7 +182,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
                 term = tf.reduce_sum(self._terms(batch))
             else:
                 term = self._common_term(batch) if batch.rows is None else self._table_term(batch)
-            return term - self.kl_inducing() - tf.reduce_sum(self.kl_latent())
+            return term - self.kl_inducing() - batch.scale * tf.reduce_sum(self.kl_latent(batch.outputs))
 
     def data_terms(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The expected log-likelihood of each output of a batch, scaled to all the data, `[B]`."""
@@ -196,9 +196,9 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         trace = tf.reduce_sum(tf.square(T_h)) * tf.reduce_sum(tf.square(T_x))
         return 0.5 * (trace + tf.reduce_sum(tf.square(M)) - M_x * M_h) - M_x * _log_det(T_h) - M_h * _log_det(T_x)
 
-    def kl_latent(self) -> tf.Tensor:
-        r"""$\mathrm{KL}[q(h_d)\|p(h_d)] = \tfrac12\sum_j (\mu_{dj}^2 + s_{dj} - 1 - \log s_{dj})$, `[D]`."""
-        mean, var = tf.convert_to_tensor(self.latent_mean), tf.convert_to_tensor(self.latent_var)
+    def kl_latent(self, outputs: tf.Tensor | None = None) -> tf.Tensor:
+        r"""$\mathrm{KL}[q(h_d)\|p(h_d)] = \tfrac12\sum_j (\mu_{dj}^2 + s_{dj} - 1 - \log s_{dj})$ of some, or all."""
+        mean, var = self._latent(outputs)
         return 0.5 * tf.reduce_sum(tf.square(mean) + var - 1 - tf.math.log(var), -1)
 
     def factors(self, Kuu: tf.Tensor | None = None) -> Factors:
@@ -233,7 +233,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         squares = tf.square(batch.Y) - 2 * batch.Y * m + e
         weight = tf.ones_like(batch.Y) if batch.weight is None else batch.weight
         best = tf.math.divide_no_nan(tf.reduce_sum(weight * squares, -1), tf.reduce_sum(weight, -1))
-        return tf.where(best > 0, best, tf.gather(self.noise, batch.outputs))
+        return tf.where(best > 0, best, self._of(self.noise, batch.outputs))
 
     def _batch(self, data: PaddedBatch | MultiOutputData) -> PaddedBatch:
         if isinstance(data, MultiOutputData):
@@ -255,14 +255,25 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         )
 
     def _latent(self, outputs: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        mean, var = tf.convert_to_tensor(self.latent_mean), tf.convert_to_tensor(self.latent_var)
-        return (mean, var) if outputs is None else (tf.gather(mean, outputs), tf.gather(var, outputs))
+        if outputs is None:
+            return tf.convert_to_tensor(self.latent_mean), tf.convert_to_tensor(self.latent_var)
+        return self._of(self.latent_mean, outputs), self._of(self.latent_var, outputs)
+
+    def _of(self, parameter: gpflow.Parameter, outputs: tf.Tensor) -> tf.Tensor:
+        """The rows of some outputs of a parameter with a row for each.
+
+        Where they are not all of them, only they are read and have a gradient, so that the cost of a step does not grow
+        with the number of outputs (see `Adam(lazy=True)`).
+        """
+        if outputs.shape[0] is None or outputs.shape[0] >= self.num_outputs:
+            return tf.gather(parameter, outputs)
+        return parameter.transform.forward(tf.gather(parameter.unconstrained_variable, outputs))
 
     def _common_term(self, batch: PaddedBatch) -> tf.Tensor:
         """The data term of Gaussian outputs that were all observed at all rows of `X`, without a number for each."""
         factors, x = self._at(batch.X)
         mean, var = self._latent(batch.outputs)
-        noise = tf.gather(self.noise, batch.outputs)
+        noise = self._of(self.noise, batch.outputs)
         weight = batch.scale / noise
         Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
         pairs = tf.linalg.matvec(expected_kk(factors.kernel, factors.Z_h, mean, var), weight, transpose_a=True)
@@ -288,7 +299,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         """
         factors, x = self._at(batch.X)
         mean, var = self._latent(batch.outputs)
-        noise = tf.gather(self.noise, batch.outputs)
+        noise = self._of(self.noise, batch.outputs)
         W, WY = _tables(batch, batch.weight, batch.weight * batch.Y)
         Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
         pairs = expected_kk(factors.kernel, factors.Z_h, mean, var)
@@ -306,7 +317,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         factors, x = self._at_rows(batch)
         mean, var = self._latent(batch.outputs)
         if self.likelihood is None:
-            noise = tf.gather(self.noise, batch.outputs)[:, None]
+            noise = self._of(self.noise, batch.outputs)[:, None]
             m, e = self._moments(x, mean, var, factors)
             terms = -0.5 * tf.math.log(2 * np.pi * noise) - (tf.square(batch.Y) - 2 * batch.Y * m + e) / (2 * noise)
         else:
@@ -436,7 +447,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         f, weights = self._given_latent(x, *self._latent(batch.outputs), factors)
         Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
         if self.likelihood is None:
-            var = f.var + tf.gather(self.noise, batch.outputs)[:, None, None]
+            var = f.var + self._of(self.noise, batch.outputs)[:, None, None]
             density = -0.5 * (tf.math.log(2 * np.pi * var) + tf.square(Y - f.mean) / var)
         else:
             density = self._on_rows(self.likelihood.predict_log_density, f, Y)

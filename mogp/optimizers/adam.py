@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 from gpflow.optimizers import NaturalGradient
@@ -22,6 +22,10 @@ class Adam(Optimizer):
     Args:
         learning_rate: step size $\alpha$, or a function of the step number (a Keras schedule, say).
         beta_1, beta_2, epsilon: as above.
+        lazy: rows of a parameter that a mini-batch does not read (outputs or classes that are not in it) stay as they
+            are, with their moments, and each row counts its own steps $t$: Adam as if it saw nothing but the batches it
+            is in. Otherwise a row goes on moving by what is left of its last gradient, $1/\sqrt{1-\beta_2} \approx 32$
+            times the step size in all. With many outputs it is also faster.
     """
 
     def __init__(
@@ -30,10 +34,12 @@ class Adam(Optimizer):
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-8,
+        lazy: bool = False,
     ) -> None:
         if not callable(learning_rate) and not learning_rate > 0:
             raise ValueError(f"learning_rate={learning_rate} must be positive.")
         self.learning_rate, self.beta_1, self.beta_2, self.epsilon = learning_rate, beta_1, beta_2, epsilon
+        self.lazy = lazy
 
     def start(self, model: tf.Module) -> None:
         """Create the moments."""
@@ -41,6 +47,10 @@ class Adam(Optimizer):
         self._m = [tf.Variable(tf.zeros_like(v), trainable=False) for v in self._trained]
         self._v = [tf.Variable(tf.zeros_like(v), trainable=False) for v in self._trained]
         self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+        rows = [v.shape[:1] if self.lazy else [0] for v in self._trained]
+        self._visits = [
+            tf.Variable(tf.zeros(n, v.dtype), trainable=False) for n, v in zip(rows, self._trained, strict=True)
+        ]
 
     def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
         """One Adam update."""
@@ -56,17 +66,42 @@ class Adam(Optimizer):
         }  # fmt: skip
         exact = {k: x if tf.is_tensor(x) else tf.constant(x, tf.float64) for k, x in numbers.items()}
         cast = {d: {k: tf.cast(x, d) for k, x in exact.items()} for d in {v.dtype for v in self._trained}}
-        for variable, m, v, gradient in zip(self._trained, self._m, self._v, gradients, strict=True):
-            if gradient is not None:
+        state = zip(self._trained, self._m, self._v, self._visits, gradients, strict=True)
+        for variable, m, v, visits, gradient in state:
+            if self.lazy and isinstance(gradient, tf.IndexedSlices):
+                self._some_rows(variable, m, v, visits, gradient, cast[variable.dtype])
+            elif gradient is not None:
                 tf.raw_ops.ResourceApplyAdam(
                     var=variable.handle, m=m.handle, v=v.handle, grad=gradient, **cast[variable.dtype]
                 )
         return value
 
+    def _some_rows(
+        self,
+        variable: tf.Variable,
+        m: tf.Variable,
+        v: tf.Variable,
+        visits: tf.Variable,
+        gradient: tf.IndexedSlices,
+        numbers: Mapping[str, tf.Tensor],
+    ) -> None:
+        """Update the rows that have a gradient."""
+        rows, place = tf.unique(gradient.indices)
+        g = tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(rows)[0])
+        t = tf.gather(visits, rows) + 1
+        first = numbers["beta1"] * tf.gather(m, rows) + (1 - numbers["beta1"]) * g
+        second = numbers["beta2"] * tf.gather(v, rows) + (1 - numbers["beta2"]) * g * g
+        rate = numbers["lr"] * tf.sqrt(1 - numbers["beta2"] ** t) / (1 - numbers["beta1"] ** t)
+        rate = tf.reshape(rate, tf.concat([tf.shape(rate), tf.ones(tf.rank(g) - 1, tf.int32)], 0))
+        change = rate * first / (tf.sqrt(second) + numbers["epsilon"])
+        for where, update in ((m, first), (v, second), (visits, t)):
+            tf.raw_ops.ResourceScatterUpdate(resource=where.handle, indices=rows, updates=update)
+        tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=rows, updates=change)
+
     @property
     def variables(self) -> Sequence[tf.Variable]:
         """Step counter and moments."""
-        return [self._steps, *self._m, *self._v]
+        return [self._steps, *self._m, *self._v, *(self._visits if self.lazy else ())]
 
     def _select(self, model: tf.Module) -> list[tf.Variable]:
         return list(model.trainable_variables)

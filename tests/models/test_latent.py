@@ -460,6 +460,27 @@ def test_batches_of_outputs_with_different_rows_average_to_the_full_bound():
     np.testing.assert_allclose(np.mean([model.elbo(source(s)) for s in range(6)]), model.elbo(data), rtol=1e-10)
 
 
+def test_a_batch_of_outputs_has_gradients_for_its_outputs_alone_and_lazy_adam_moves_no_other():
+    data = common_data(D=4)
+    model = toy(data)
+    source = model.batches(data, 2, seed=3)
+    batch = source(0)
+    inside = set(np.asarray(batch.outputs))
+    own = [p.unconstrained_variable for p in (model.latent_mean, model.latent_var, model.noise)]
+    with tf.GradientTape() as tape:
+        loss = model.training_loss(batch)
+    for gradient in tape.gradient(loss, own):
+        assert isinstance(gradient, tf.IndexedSlices)
+        assert set(np.asarray(gradient.indices)) == inside
+    adam, before = Adam(0.1, lazy=True), [v.numpy() for v in own]
+    adam.start(model)
+    adam.step(model, lambda: model.training_loss(batch))
+    adam.step(model, lambda: model.training_loss(batch))
+    for variable, old in zip(own, before, strict=True):
+        moved = np.any(np.reshape(variable.numpy() != old, (4, -1)), 1)
+        assert set(np.flatnonzero(moved)) == inside
+
+
 def test_divergences_are_zero_where_posterior_and_prior_are_the_same():
     """H14."""
     model = toy(common_data())
