@@ -116,6 +116,19 @@ def test_no_page_scrolls_sideways_on_a_telephone(page: Any, site: Path) -> None:
     assert wide == []
 
 
+@pytest.mark.parametrize(("screen", "least"), [(390, 280), (1280, 400)])
+def test_the_texts_of_a_verdict_have_room_beside_long_headings(page: Any, screen: int, least: int) -> None:
+    page.set_viewport_size({"width": screen, "height": 844})
+    page.goto(CHAPTER)
+    heading = "Recorded: long profile, 2026-11-16, 492 s on Linux x86_64, 2 cores, TensorFlow 2.21.0"
+    widths = page.locator("#ma-2-c1 dl").evaluate(
+        "(e, heading) => { e.insertAdjacentHTML('beforeend', `<dt>${heading}</dt><dd>${'some words '.repeat(40)}</dd>`);"
+        " return [...e.querySelectorAll('dd')].map(d => d.getBoundingClientRect().width); }",
+        heading,
+    )
+    assert min(widths) > least
+
+
 def test_the_report_sorts_and_filters(page: Any) -> None:
     page.goto("chapters/guide/report.html")
     table = page.locator("#claims-table")
