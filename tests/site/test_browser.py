@@ -122,7 +122,7 @@ def test_the_texts_of_a_verdict_have_room_beside_long_headings(page: Any, screen
     page.goto(CHAPTER)
     heading = "Recorded: long profile, 2026-11-16, 492 s on Linux x86_64, 2 cores, TensorFlow 2.21.0"
     widths = page.locator("#ma-2-c1 dl").evaluate(
-        "(e, heading) => { e.insertAdjacentHTML('beforeend', `<dt>${heading}</dt><dd>${'some words '.repeat(40)}</dd>`);"
+        "(e, heading) => { e.insertAdjacentHTML('beforeend', `<dt>${heading}</dt><dd>${'a word '.repeat(60)}</dd>`);"
         " return [...e.querySelectorAll('dd')].map(d => d.getBoundingClientRect().width); }",
         heading,
     )
