@@ -20,9 +20,11 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from scipy.optimize import OptimizeResult
 
 from mogp.data import Array, MultiOutputData
 from mogp.diagnostics import Diagnosis, diagnose
+from mogp.minimise import LineSearch
 from mogp.optimizers import LBFGS, Adam, Optimizer
 
 Source = Callable[[Any], Any]
@@ -237,33 +239,32 @@ def _fit_lbfgs(
         raise ValueError("this objective is random (a Monte-Carlo likelihood): L-BFGS cannot follow it; use Adam().")
     state = _State(model, [], None if checkpoint is None else Path(checkpoint), "LBFGS")
     history = state.restore()
-    state.remember(history.steps)
     began = time.perf_counter()
 
     variables = list(model.trainable_variables)
 
     @tf.function(autograph=False)
-    def put(values: tf.Tensor) -> tf.Tensor:
-        """Set all variables to their parts of one long vector; returns the loss there."""
+    def put(values: tf.Tensor) -> None:
+        """Set all variables to their parts of one long vector."""
         for variable, part in zip(
             variables, tf.split(values, [v.shape.num_elements() for v in variables]), strict=True
         ):
             variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
-        return loss()
 
     with _interrupts() as interrupted, _bar(progress, steps) as report:
 
-        def after_iteration(values: Array) -> None:
-            history.elbo = np.append(history.elbo, -float(put(tf.constant(values))))
-            state.remember(history.steps)
+        def after_iteration(intermediate_result: OptimizeResult) -> None:
+            put(tf.constant(intermediate_result.x))
+            history.elbo = np.append(history.elbo, -float(intermediate_result.fun))
             state.save(history)
             report(history.steps, history.elbo[-1])
             if interrupted():
                 raise KeyboardInterrupt
 
         if history.steps < steps:
+            search = LineSearch()
             try:
-                result = gpflow.optimizers.Scipy().minimize(
+                result = search.minimize(
                     loss,
                     variables,
                     callback=after_iteration,
@@ -272,15 +273,10 @@ def _fit_lbfgs(
                     options={"maxiter": steps - history.steps, **optimizer.options},
                 )
                 history.message = f"L-BFGS: {result.message}"
+                if search.refused:
+                    history.message += f" (points tried that could not be evaluated: {search.refused})"
             except KeyboardInterrupt:
                 history.status, history.message = "interrupted", "Interrupted; the model keeps what it had learned."
-            except tf.errors.InvalidArgumentError as error:
-                state.go_back(lambda _: True)
-                history.status, history.message = (
-                    "failed",
-                    f"{_first_sentence(error)}. The model is as it was at the last iterate.",
-                )
-                warnings.warn(history.message, stacklevel=3)
     history.seconds += time.perf_counter() - began
     state.save(history, force=True)
     history.diagnosis = diagnose(model, history.elbo, deterministic=True)

@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import shutil
-import socket
 import sys
 import tempfile
 import threading
@@ -52,7 +51,7 @@ class ThisKernel(AsyncKernelManager):
     @default("transport")
     def _sockets_or_ports(self) -> str:
         fits = len(f"{_sockets()}/kernel-ipc-5") < _LONGEST_SOCKET
-        return "ipc" if hasattr(socket, "AF_UNIX") and os.name == "posix" and fits else "tcp"
+        return "ipc" if os.name == "posix" and fits else "tcp"
 
 
 _LONGEST_SOCKET = 100

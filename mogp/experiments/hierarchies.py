@@ -181,8 +181,7 @@ def _fitted(
     trained = built.model if isinstance(built, AsOne) else built
     steps = iterations if model in ("HGP", "DHGP") else steps
     history = fit(trained, train, steps=steps, optimizer=optimizer, progress=False)
-    stopped_early = isinstance(optimizer, LBFGS) and history.steps > 0  # a line search left what can be evaluated
-    if history.status == "failed" and not stopped_early:
+    if history.status == "failed":
         raise RuntimeError(f"{model}: {history.message}")
     return built, history.elbo
 

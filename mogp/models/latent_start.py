@@ -12,6 +12,8 @@ from sklearn.cluster import KMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import ReplicaPoints
+from mogp.linalg import log_evidence
+from mogp.minimise import LineSearch
 from mogp.padded import PaddedSource
 
 Start: TypeAlias = Literal["pca", "gplvm", "random"]
@@ -66,17 +68,12 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
         return K + tf.linalg.diag(here * noise + (1 - here)), chosen[2] * here, X
 
     def loss() -> tf.Tensor:
-        """NaN, from which L-BFGS goes back, where a covariance has no factor (`log_evidence` would raise)."""
         K, y, _ = covariance(share)
-        L = tf.linalg.cholesky(K)
-        alpha = tf.linalg.triangular_solve(L, y[:, :, None])
-        return 0.5 * tf.reduce_sum(tf.square(alpha)) + tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
+        return -tf.reduce_sum(log_evidence(y, K))
 
     if steps:
         variables = [*kernel.trainable_variables, *noise.trainable_variables]
-        gpflow.optimizers.Scipy().minimize(
-            loss, variables, options={"maxiter": steps}, tf_fun_args={"autograph": False}
-        )
+        LineSearch().minimize(loss, variables, options={"maxiter": steps}, tf_fun_args={"autograph": False})
     means, known = [], []
     Z = tf.convert_to_tensor(inducing.inputs)
     diagonal = kernel(Z, full_cov=False)
@@ -149,7 +146,7 @@ def _gplvm(F: Array, mean: Array, Z: Array) -> tuple[Array, Array, Array]:
         inducing_variable=Z,
     )  # fmt: skip
     model.likelihood.variance.assign(0.01)
-    gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables, options={"maxiter": 50})
+    LineSearch().minimize(model.training_loss, model.trainable_variables, options={"maxiter": 50})
     return model.X_data_mean.numpy(), model.X_data_var.numpy(), np.asarray(model.inducing_variable.Z)
 
 

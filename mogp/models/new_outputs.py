@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import Array, MultiOutputData
+from mogp.minimise import LineSearch
 from mogp.models.latent import LatentMOGP
 from mogp.padded import PaddedBatch
 
@@ -55,7 +55,7 @@ def add_outputs(
     first, _ = _scores(_trial(model, np.tile(starts, (D, 1, 1)), level), _repeated(whole, len(starts)), D)
     best = np.argsort(-first, axis=1)[:, :restarts]
     trial, batch = _trial(model, starts[best], level), _repeated(whole, best.shape[1])
-    gpflow.optimizers.Scipy().minimize(
+    LineSearch().minimize(
         lambda: -tf.reduce_sum(_value(trial, batch)),
         [trial.latent_mean.unconstrained_variable, trial.latent_var.unconstrained_variable],
         options={"maxiter": steps},

@@ -128,7 +128,7 @@ def test_decimal_years_know_leap_years():
     ("options", "message"),
     [
         ({"year": 2014}, "2003 to 2013"),
-        ({"currencies": ("XXX",), "missing": None}, "CHF, EUR"),
+        ({"currencies": ("ZZZ",), "missing": None}, "CHF, EUR"),
         ({"currencies": (), "missing": None}, "choose different"),
         ({"currencies": ("CHF",)}, "a gap in 'CAD'"),
         ({"missing": "all"}, "'base', 'bidirectional', 'combined'"),
