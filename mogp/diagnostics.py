@@ -11,6 +11,7 @@ import tensorflow as tf
 from scipy.spatial.distance import cdist
 
 from mogp.data import Array
+from mogp.inducing import FunctionPoints
 from mogp.linalg import cholesky_and_jitter
 from mogp.posteriors import Full
 
@@ -115,7 +116,7 @@ def _idle_dimensions(model: Any) -> list[str]:
 def _coinciding_points(model: Any) -> list[str]:
     Z = getattr(getattr(model, "inducing", None), "Z", None)
     kernels = getattr(getattr(getattr(model, "prior", None), "kernels", None), "kernels", ())
-    if Z is None:
+    if Z is None or isinstance(model.inducing, FunctionPoints):
         return []
     sets = np.asarray(Z) if len(Z.shape) == 3 else np.repeat(np.asarray(Z)[None], len(kernels), 0)
     findings = []

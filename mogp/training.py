@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,7 @@ class History:
         status: "finished", "stopped early", "interrupted" or "failed".
         message: the reason, in words.
         diagnosis: what to know about the fitted model; print it.
+        monitored: what the `monitor` returned along the way, each with its `step`.
     """
 
     elbo: Array = field(default_factory=lambda: np.empty(0))
@@ -49,6 +50,7 @@ class History:
     status: Status = "finished"
     message: str = ""
     diagnosis: Diagnosis | None = None
+    monitored: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -98,6 +100,8 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = True,
     jit_compile: bool = False,
+    monitor: Callable[[], Mapping[str, Any]] | None = None,
+    every: int = 100,
 ) -> History:
     """Train a model with `training_loss(batch)`.
 
@@ -115,6 +119,9 @@ def fit(
             history an uninterrupted run would have had (L-BFGS restarts from its last iterate).
         progress: show a bar with the ELBO and the time left.
         jit_compile: compile with XLA (for GPUs; slower on CPUs).
+        monitor: called before the first step and after every `every` steps, between steps; the numbers, strings or
+            lists it returns are kept in `History.monitored` (and in a checkpoint). Its time is not counted.
+        every: steps between two calls of `monitor`.
 
     Returns:
         The `History`. Ctrl-C ends the training after the current steps and keeps what was learned; a second one aborts.
@@ -123,9 +130,13 @@ def fit(
         raise ValueError(f"steps={steps}; at least one is needed.")
     if window < 1 or (patience is not None and patience < 1):
         raise ValueError(f"window={window}, patience={patience}; both must be at least 1.")
+    if every < 1:
+        raise ValueError(f"every={every}; a monitor is called after at least one step.")
     if isinstance(data, MultiOutputData) and hasattr(model, "check"):
         model.check(data)
     if isinstance(optimizer, LBFGS):
+        if monitor is not None:
+            raise ValueError("L-BFGS has no steps of equal size to monitor; use another optimiser, or monitor=None.")
         return _fit_lbfgs(model, data, optimizer, steps, batch_size, checkpoint, progress)
     source = _source(model, data, batch_size, seed)
     optimizer = Adam() if optimizer is None else optimizer
@@ -135,6 +146,13 @@ def fit(
     history = state.restore()
     loop = _compiled(model, source, optimizer, jit_compile)
     call = 1
+
+    def look() -> None:
+        if monitor is not None and (history.steps % every == 0 or history.steps == steps):
+            history.monitored.append({"step": history.steps, **monitor()})
+
+    if not history.monitored:
+        look()
     with _interrupts() as interrupted, _bar(progress, steps) as report:
         while history.steps < steps:
             if patience is not None and _no_better(history.elbo, window, patience):
@@ -143,6 +161,8 @@ def fit(
                 state.save(history, force=True)
                 break
             count = min(call, window - history.steps % window, steps - history.steps)
+            if monitor is not None:
+                count = min(count, every - history.steps % every)
             state.remember(history.steps)
             began = time.perf_counter()
             try:
@@ -164,6 +184,7 @@ def fit(
             spent = time.perf_counter() - began
             history.seconds += spent
             history.elbo = np.concatenate([history.elbo, -losses])
+            look()
             call = max(1, min(window, int(count * min(4.0, _SECONDS_BETWEEN_REPORTS / max(spent, 1e-6))) or 1))
             state.save(history, force=history.steps == steps)
             report(history.steps, history.elbo[-1])
@@ -323,7 +344,7 @@ class _State:
     def save(self, history: History, force: bool = False) -> None:
         if self._path is None or not (force or time.perf_counter() - self._written > _SECONDS_BETWEEN_REPORTS):
             return
-        meta = json.dumps({"seconds": history.seconds, **self._identity})
+        meta = json.dumps({"seconds": history.seconds, "monitored": history.monitored, **self._identity})
         arrays = {f"v{i}": v.numpy() for i, v in enumerate(self._variables)}
         unfinished = self._path.with_name(f".{self._path.name}.part")
         with unfinished.open("wb") as stream:
@@ -348,7 +369,7 @@ class _State:
                 detail = f"{meta.get(name)}, not {value}" if name == "run" else f"other {name} of the model"
                 raise ValueError(f"the checkpoint {self._path} belongs to another run: {detail}. {advice}")
         self._assign([arrays[f"v{i}"] for i in range(len(self._variables))])
-        return History(elbo=arrays["elbo"], seconds=meta["seconds"])
+        return History(elbo=arrays["elbo"], seconds=meta["seconds"], monitored=meta.get("monitored", []))
 
 
 def _generator_states(model: Any) -> list[tf.Variable]:

@@ -1,5 +1,6 @@
 """Inducing variables: what the sparse posterior is a distribution over."""
 
+from mogp.inducing.functions import FunctionPoints
 from mogp.inducing.patches import InducingPatches, patch_subset
 from mogp.inducing.points import (
     InducingPoints,
@@ -11,6 +12,7 @@ from mogp.inducing.points import (
 )
 
 __all__ = [
+    "FunctionPoints",
     "InducingPatches",
     "InducingPoints",
     "ReplicaPoints",

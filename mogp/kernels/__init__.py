@@ -1,5 +1,6 @@
 """Covariance functions, and the means to evaluate many of them at once."""
 
+from mogp.kernels.convolved import ConvolvedStack
 from mogp.kernels.expected import expected_k, expected_kk
 from mogp.kernels.hierarchy import SameNode, hierarchical, on_inputs, with_replica
 from mogp.kernels.patches import Patches, PatchStack
@@ -7,6 +8,7 @@ from mogp.kernels.stack import KernelStack, parameters_read_once
 from mogp.kernels.unit import unit_kernels
 
 __all__ = [
+    "ConvolvedStack",
     "KernelStack",
     "PatchStack",
     "Patches",

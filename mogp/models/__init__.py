@@ -3,7 +3,7 @@
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
 from mogp.models.exact import ExactLMC
 from mogp.models.exact_hierarchies import DHGP, HGP
-from mogp.models.heterogeneous import ccgp, cgp, hetmogp_lmc
+from mogp.models.heterogeneous import AugmentedMOGP, accgp, ccgp, cgp, hetmogp_cpm, hetmogp_lmc, twofold
 from mogp.models.hierarchies import ReplicaMOGP, bayesian_gplvm, hgp_ind, hmogp_lv, lmc_stacked, lvmogp
 from mogp.models.latent import LatentMOGP
 from mogp.models.network import Networks
@@ -12,6 +12,7 @@ from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 
 __all__ = [
+    "AugmentedMOGP",
     "DHGP",
     "HGP",
     "ExactLMC",
@@ -20,12 +21,14 @@ __all__ = [
     "ReadsReplicas",
     "ReplicaMOGP",
     "SparseMOGP",
+    "accgp",
     "add_outputs",
     "bayesian_gplvm",
     "ccgp",
     "cgp",
     "g_a",
     "g_m",
+    "hetmogp_cpm",
     "hetmogp_lmc",
     "hgp_ind",
     "hmogp_lv",
@@ -34,4 +37,5 @@ __all__ = [
     "mg_m",
     "mocgps_ar",
     "mogps_ar",
+    "twofold",
 ]

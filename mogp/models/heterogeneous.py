@@ -1,51 +1,96 @@
-"""Named models with one likelihood for each output: CGP, CCGP and HetMOGP with the LMC."""
+"""Named models with one likelihood for each output: CGP, CCGP, ACCGP, and HetMOGP with the LMC and the CPM."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
+from mogp.batches import Batch, BatchSource
 from mogp.data import MultiOutputData
-from mogp.inducing import kmeans_points
-from mogp.kernels import unit_kernels
+from mogp.inducing import FunctionPoints, InducingPoints, kmeans_points
+from mogp.kernels import ConvolvedStack, unit_kernels
 from mogp.likelihoods import PerOutput
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
-from mogp.priors import LMC, Independent
+from mogp.priors import CPM, LMC, Independent
 
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
 
 
 def hetmogp_lmc(
-    data: MultiOutputData, likelihoods: Likelihoods, *, latents: int | None = None, inducing: int = 50, seed: int = 0
+    data: MultiOutputData,
+    likelihoods: Likelihoods,
+    *,
+    latents: int | None = None,
+    inducing: int = 50,
+    whiten: bool = True,
+    seed: int = 0,
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
 
     prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3 from 6 outputs on)
     inducing    points, a set for each latent GP
-    posterior   full, whitened
+    posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
     """
     outputs = _per_output(data, likelihoods)
-    J = outputs.num_functions
-    Q = latents if latents is not None else (J if data.num_outputs <= 5 else 3)
-    if Q < 1:
-        raise ValueError(f"latents={latents}; at least one latent GP is needed.")
+    Q = _latents(data, outputs, latents)
     return SparseMOGP(
-        prior=LMC(unit_kernels(Q, data.input_dim, _lengthscale(data)), functions=J, seed=seed),
+        prior=LMC(unit_kernels(Q, data.input_dim, _lengthscale(data)), functions=outputs.num_functions, seed=seed),
         inducing=kmeans_points(data, inducing, sets=Q, seed=seed),
-        posterior=Full(whiten=True),
+        posterior=Full(whiten),
+        likelihood=outputs,
+        names=data.names,
+    )
+
+
+def hetmogp_cpm(
+    data: MultiOutputData,
+    likelihoods: Likelihoods,
+    *,
+    latents: int | None = None,
+    inducing: int = 50,
+    on: Literal["functions", "latents", "joint"] = "functions",
+    whiten: bool = True,
+    seed: int = 0,
+) -> SparseMOGP:
+    """Heterogeneous outputs whose functions are smoothed latent GPs (Giraldo, chapter 5).
+
+    prior       convolution process (CPM); `latents` GPs, by default one a function (3 from 6 outputs on)
+    inducing    points on the "functions", a set for each (as published: functions then share hyper-parameters only);
+                one "joint" block of them with the full prior; or points on the "latents"
+    posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
+    likelihood  one for each output
+    """
+    if on not in ("functions", "latents", "joint"):
+        raise ValueError(f'on={on!r}; inducing points are on the "functions", the "latents" or "joint".')
+    outputs = _per_output(data, likelihoods)
+    J, Q, width = outputs.num_functions, _latents(data, outputs, latents), _lengthscale(data)
+    points: InducingPoints = kmeans_points(data, inducing, sets=Q if on == "latents" else J, seed=seed)
+    if on != "latents":
+        points = FunctionPoints(points.Z, joint=on == "joint")
+    return SparseMOGP(
+        prior=CPM(ConvolvedStack(J, Q, data.input_dim, lengthscales=width, smoothing=0.3 * width, seed=seed)),
+        inducing=points,
+        posterior=Full(whiten),
         likelihood=outputs,
         names=data.names,
     )
 
 
 def ccgp(
-    data: MultiOutputData, likelihood: Likelihood, *, latents: int = 2, inducing: int = 20, seed: int = 0
+    data: MultiOutputData,
+    likelihood: Likelihood,
+    *,
+    latents: int = 2,
+    inducing: int = 20,
+    whiten: bool = True,
+    seed: int = 0,
 ) -> SparseMOGP:
     """Correlated chained GP: one output whose likelihood parameters share latent GPs (Giraldo, chapter 3).
 
@@ -55,10 +100,91 @@ def ccgp(
     likelihood  any with several latent functions
     """
     _one_output(data)
-    return hetmogp_lmc(data, likelihood, latents=latents, inducing=inducing, seed=seed)
+    return hetmogp_lmc(data, likelihood, latents=latents, inducing=inducing, whiten=whiten, seed=seed)
 
 
-def cgp(data: MultiOutputData, likelihood: Likelihood, *, inducing: int = 20, seed: int = 0) -> SparseMOGP:
+def accgp(
+    data: MultiOutputData,
+    likelihood: Likelihood,
+    *,
+    latents: int = 2,
+    inducing: int = 20,
+    whiten: bool = True,
+    seed: int = 0,
+) -> AugmentedMOGP:
+    """Augmented correlated chained GP: a CCGP trained on its output and a copy of it (Giraldo, chapter 3).
+
+    prior       LMC over the parameters of both, so that the copy has weights of its own
+    inducing    points, a set for each latent GP
+    posterior   full, whitened
+    likelihood  any with several latent functions, twice
+
+    Train it and predict with the data of one output; the first of the two outputs is the one to report.
+    """
+    _one_output(data)
+    twice = hetmogp_lmc(
+        twofold(data), [likelihood, likelihood], latents=latents, inducing=inducing, whiten=whiten, seed=seed
+    )
+    return AugmentedMOGP(twice.prior, twice.inducing, twice.likelihood, Full(whiten), twice.names)
+
+
+class AugmentedMOGP(SparseMOGP):
+    r"""A model of an output and a copy of it, for the data of one output.
+
+    The objective counts every observation twice,
+
+    $$\hat{\mathcal L} = \frac N{|A|}\sum_{a\in A}\mathbb E\log p(y_a\mid f_1) + \frac N{|B|}\sum_{b\in B}
+      \mathbb E\log p(y_b\mid f_2) - \mathrm{KL},$$
+
+    with independent draws $A$, $B$ of half a mini-batch each: no bound on the evidence, nor comparable with one.
+    Predictions are those of the first output unless the copy is named.
+    """
+
+    def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> BatchSource:
+        """Mini-batches in which each copy has half of the `size` rows."""
+        copies = twofold(data)
+        if size is None:
+            return copies.batches(None, seed)
+        if not isinstance(size, int | np.integer) or size < 2:
+            raise ValueError(
+                f"batch_size={size!r}; an augmented model takes one number of at least 2, halved for each copy."
+            )
+        return copies.batches([int(size) // 2] * 2, seed)
+
+    def check(self, data: MultiOutputData) -> None:
+        """Raise unless the model can be trained on the data of its one output."""
+        super().check(_both(data))
+
+    def _check_fits(self, data: MultiOutputData) -> None:
+        super()._check_fits(_both(data))
+
+    def _batch(self, data: Batch | MultiOutputData) -> Batch:
+        return super()._batch(_both(data) if isinstance(data, MultiOutputData) else data)
+
+    @property
+    def reported(self) -> range:
+        """The outputs that predictions are of unless one is named: the first."""
+        return range(1)
+
+    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+        """See `SparseMOGP.predict_log_density`; under both outputs, for the data of one."""
+        return super().predict_log_density(_both(data))
+
+
+def twofold(data: MultiOutputData) -> MultiOutputData:
+    """The one output of the data and a copy of it, named after it."""
+    _one_output(data)
+    name, own = data.names[0], (data.inputs(0), data[0].Y)
+    return MultiOutputData.from_list([own, own], names=[name, f"{name} (copy)"])
+
+
+def _both(data: MultiOutputData) -> MultiOutputData:
+    return data if data.num_outputs == 2 else twofold(data)
+
+
+def cgp(
+    data: MultiOutputData, likelihood: Likelihood, *, inducing: int = 20, whiten: bool = True, seed: int = 0
+) -> SparseMOGP:
     """Chained GP: one output, an independent GP for each parameter of its likelihood (Saul et al. 2016).
 
     prior       independent, a kernel for each function
@@ -74,7 +200,7 @@ def cgp(data: MultiOutputData, likelihood: Likelihood, *, inducing: int = 20, se
     return SparseMOGP(
         prior=Independent(kernels),
         inducing=kmeans_points(data, inducing, sets=len(kernels), seed=seed),
-        posterior=Full(whiten=True),
+        posterior=Full(whiten),
         likelihood=outputs,
         names=data.names,
     )
@@ -90,6 +216,14 @@ def _per_output(data: MultiOutputData, likelihoods: Likelihoods) -> PerOutput:
     outputs = PerOutput(likelihoods)
     outputs.check(data)
     return outputs
+
+
+def _latents(data: MultiOutputData, outputs: PerOutput, latents: int | None) -> int:
+    """The number asked for, or by the rule of Giraldo's Appendix I."""
+    Q = latents if latents is not None else (outputs.num_functions if data.num_outputs <= 5 else 3)
+    if Q < 1:
+        raise ValueError(f"latents={latents}; at least one latent GP is needed.")
+    return Q
 
 
 def _one_output(data: MultiOutputData) -> None:

@@ -40,7 +40,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     $q$ of a row in place of the product of marginals.
 
     Args:
-        prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`.
+        prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`, `CPM`.
         inducing: the inducing variables: `kmeans_points(data, M, sets=len(kernels))` and the like.
         likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or a `PerOutput`.
         posterior: the variational family; `Full()` (whitened) if None.
@@ -75,13 +75,13 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
                 f"the likelihoods read {needed} latent functions ({kinds}), "
                 f"the prior makes {prior.num_functions}; give the prior functions={needed}."
             )
-        kernels = len(prior.kernels)
-        if inducing.num_sets not in (None, kernels):
+        blocks, copies = prior.blocks(inducing)
+        if inducing.num_sets not in (None, blocks):
             raise ValueError(
-                f"{inducing.num_sets} sets of inducing inputs for {kernels} distinct kernels; "
-                f"use sets={kernels}, or one shared set."
+                f"{inducing.num_sets} sets of inducing inputs for {blocks} distinct kernels; "
+                f"use sets={blocks}, or one shared set."
             )
-        self.posterior.build(kernels, prior.copies, inducing.num_inducing)
+        self.posterior.build(blocks, copies, inducing.num_inducing)
         given = self.likelihood.output_names if names is None else names
         self.names: tuple[str, ...] = tuple(given or (f"output {d}" for d in range(len(self.likelihood.likelihoods))))
         if len(self.names) != len(self.likelihood.likelihoods):
@@ -258,7 +258,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """
         X = self._inputs(Xnew)
         conditional = self.condition(X)
-        wanted = range(len(self.names)) if output is None else [self.index(output)]
+        wanted = self.reported if output is None else [self.index(output)]
         parts = []
         for d in wanted:
             likelihood, functions = self.likelihood.likelihoods[d], self.likelihood.functions(d)
@@ -352,7 +352,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         if any(not 0 < q < 1 for q in quantiles):
             raise ValueError(f"quantiles lie strictly between 0 and 1, got {list(quantiles)}.")
         X = self._inputs(Xnew)
-        wanted = range(len(self.names)) if output is None else [self.index(output)]
+        wanted = self.reported if output is None else [self.index(output)]
         parts = []
         for start in range(0, max(X.shape[0], 1), _ROWS_AT_ONCE):
             rows = X[start : start + _ROWS_AT_ONCE]
@@ -371,6 +371,11 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
                 part.insert(1, "output", self.names[d])
                 parts.append(part)
         return pd.concat(parts, ignore_index=True)
+
+    @property
+    def reported(self) -> range:
+        """The outputs that predictions are of unless one is named: all."""
+        return range(len(self.names))
 
     def index(self, output: int | str) -> int:
         """Position of an output given by name or position."""

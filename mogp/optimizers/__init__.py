@@ -1,7 +1,26 @@
 """Optimisers for `mogp.fit`."""
 
-from mogp.optimizers.adam import Adam, NaturalAdam
-from mogp.optimizers.base import Optimizer
+from mogp.optimizers.adam import Adam
+from mogp.optimizers.base import Flat, GradientOptimizer, Optimizer
+from mogp.optimizers.exploratory import VAN, Exploratory, Newton, Vadam
+from mogp.optimizers.keras import Keras
 from mogp.optimizers.lbfgs import LBFGS
+from mogp.optimizers.natural import FNG, Natural, NaturalAdam, hyb, natural_step
 
-__all__ = ["Adam", "LBFGS", "NaturalAdam", "Optimizer"]
+__all__ = [
+    "FNG",
+    "LBFGS",
+    "VAN",
+    "Adam",
+    "Exploratory",
+    "Flat",
+    "GradientOptimizer",
+    "Keras",
+    "Natural",
+    "NaturalAdam",
+    "Newton",
+    "Optimizer",
+    "Vadam",
+    "hyb",
+    "natural_step",
+]

@@ -1,18 +1,15 @@
-"""Adam on all parameters, and Adam beside natural gradients on the posterior."""
+"""Adam, with rows that a mini-batch does not read left alone on request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
-from gpflow.optimizers import NaturalGradient
 
-from mogp.optimizers.base import Loss, Optimizer
-
-_FIRST_SHARE = 1e-3
+from mogp.optimizers.base import Evaluation, GradientOptimizer
 
 
-class Adam(Optimizer):
+class Adam(GradientOptimizer):
     r"""Adam (Kingma & Ba 2015) on every trainable parameter, with TensorFlow's fused update.
 
     $m \leftarrow \beta_1 m + (1-\beta_1) g$, $v \leftarrow \beta_2 v + (1-\beta_2) g^2$,
@@ -41,23 +38,17 @@ class Adam(Optimizer):
         self.learning_rate, self.beta_1, self.beta_2, self.epsilon = learning_rate, beta_1, beta_2, epsilon
         self.lazy = lazy
 
-    def start(self, model: tf.Module) -> None:
-        """Create the moments."""
-        self._trained = self._select(model)
-        self._m = [tf.Variable(tf.zeros_like(v), trainable=False) for v in self._trained]
-        self._v = [tf.Variable(tf.zeros_like(v), trainable=False) for v in self._trained]
+    def _create(self, variables: Sequence[tf.Variable]) -> None:
+        self._m = [tf.Variable(tf.zeros_like(v), trainable=False) for v in variables]
+        self._v = [tf.Variable(tf.zeros_like(v), trainable=False) for v in variables]
         self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        rows = [v.shape[:1] if self.lazy else [0] for v in self._trained]
+        rows = [v.shape[:1] if self.lazy else [0] for v in variables]
         self._visits = [
-            tf.Variable(tf.zeros(n, v.dtype), trainable=False) for n, v in zip(rows, self._trained, strict=True)
+            tf.Variable(tf.zeros(n, v.dtype), trainable=False) for n, v in zip(rows, variables, strict=True)
         ]
 
-    def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
+    def apply(self, seen: Evaluation) -> None:
         """One Adam update."""
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(self._trained)
-            value = loss()
-        gradients = tape.gradient(value, self._trained)
         rate = self.learning_rate(self._steps) if callable(self.learning_rate) else self.learning_rate
         t = tf.cast(self._steps.assign_add(1), tf.float64)
         numbers = {
@@ -66,7 +57,7 @@ class Adam(Optimizer):
         }  # fmt: skip
         exact = {k: x if tf.is_tensor(x) else tf.constant(x, tf.float64) for k, x in numbers.items()}
         cast = {d: {k: tf.cast(x, d) for k, x in exact.items()} for d in {v.dtype for v in self._trained}}
-        state = zip(self._trained, self._m, self._v, self._visits, gradients, strict=True)
+        state = zip(self._trained, self._m, self._v, self._visits, seen.gradients, strict=True)
         for variable, m, v, visits, gradient in state:
             if self.lazy and isinstance(gradient, tf.IndexedSlices):
                 self._some_rows(variable, m, v, visits, gradient, cast[variable.dtype])
@@ -74,7 +65,6 @@ class Adam(Optimizer):
                 tf.raw_ops.ResourceApplyAdam(
                     var=variable.handle, m=m.handle, v=v.handle, grad=gradient, **cast[variable.dtype]
                 )
-        return value
 
     def _some_rows(
         self,
@@ -102,59 +92,3 @@ class Adam(Optimizer):
     def variables(self) -> Sequence[tf.Variable]:
         """Step counter and moments."""
         return [self._steps, *self._m, *self._v, *(self._visits if self.lazy else ())]
-
-    def _select(self, model: tf.Module) -> list[tf.Variable]:
-        return list(model.trainable_variables)
-
-
-class NaturalAdam(Adam):
-    """A natural-gradient step on `q(u)`, then an Adam step on everything else ("HYB" in Giraldo's thesis).
-
-    The model needs a `Full` posterior.
-
-    Args:
-        gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
-        learning_rate: of Adam, on hyper-parameters and inducing inputs.
-        warm_up: steps over which gamma grows from a thousandth of its value to its value.
-    """
-
-    def __init__(self, gamma: float = 0.1, learning_rate: float = 0.01, warm_up: int = 10) -> None:
-        super().__init__(learning_rate)
-        if not 0 < gamma <= 1:
-            raise ValueError(f"gamma={gamma}; a natural-gradient step size lies in (0, 1].")
-        self.gamma, self.warm_up = gamma, warm_up
-
-    def start(self, model: tf.Module) -> None:
-        """Create the moments and the step counter of the natural gradient."""
-        posterior = getattr(model, "posterior", None)
-        if not (hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt")):
-            raise ValueError(
-                "natural gradients need a posterior with q_mu and q_sqrt, as mogp.posteriors.Full; "
-                f"this model has {type(posterior).__name__}. Use Adam()."
-            )
-        assert posterior is not None
-        if not (posterior.q_mu.trainable and posterior.q_sqrt.trainable):
-            raise ValueError("q_mu or q_sqrt is set not trainable: use Adam(), which leaves them alone.")
-        self._pair = (posterior.q_mu, posterior.q_sqrt)
-        self._count = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._gamma = tf.Variable(0, dtype=posterior.q_mu.dtype, trainable=False)
-        self._natural = NaturalGradient(self._gamma)
-        super().start(model)
-
-    def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
-        """One natural-gradient step on `q(u)`, one Adam step on the rest."""
-        grown = tf.minimum(tf.cast(self._count.assign_add(1), self._gamma.dtype) / max(self.warm_up, 1), 1)
-        self._gamma.assign(self.gamma * _FIRST_SHARE ** (1 - grown))
-        self._natural.minimize(loss, [self._pair])
-        if self._trained:
-            return super().step(model, loss)
-        return loss()
-
-    @property
-    def variables(self) -> Sequence[tf.Variable]:
-        """Adam's state and the step counter."""
-        return [*super().variables, self._count]
-
-    def _select(self, model: tf.Module) -> list[tf.Variable]:
-        own = {id(p.unconstrained_variable) for p in self._pair}
-        return [v for v in model.trainable_variables if id(v) not in own]

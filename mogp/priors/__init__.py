@@ -1,10 +1,12 @@
 """Priors: how latent GPs make the latent parameter functions of the likelihoods."""
 
 from mogp.priors.base import Conditional, Marginals, Prior, View
+from mogp.priors.convolution import CPM
 from mogp.priors.expanded import ExpandedLMC
 from mogp.priors.mixing import ICM, LMC, Independent, independent_functions
 
 __all__ = [
+    "CPM",
     "Conditional",
     "ExpandedLMC",
     "ICM",

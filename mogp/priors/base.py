@@ -149,6 +149,14 @@ class Prior(gpflow.Module, ABC):
         """Latent GPs, `L = G R`."""
         return len(self.kernels) * self.copies
 
+    def blocks(self, inducing: InducingPoints) -> tuple[int, int]:
+        """How many covariances `Kuu` of inducing variables there are, and how many copies share each: `G` and `R`."""
+        return len(self.kernels), self.copies
+
+    @abstractmethod
+    def coregionalisation(self) -> tf.Tensor:
+        """Covariances of the functions through each latent kernel, `[G, J, J]`."""
+
     @abstractmethod
     def condition(
         self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False

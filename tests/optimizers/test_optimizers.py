@@ -169,11 +169,8 @@ def test_natural_adam_is_gpflows_natural_step_then_adam_on_the_rest(uneven):
     natural = NaturalAdam(gamma=0.3, learning_rate=0.05, warm_up=2)
     natural.start(ours)
     reference = Adam(0.05)
-    reference._select = lambda model: [
-        v for v in model.trainable_variables
-        if not any(v is p.unconstrained_variable for p in (model.posterior.q_mu, model.posterior.q_sqrt))
-    ]  # fmt: skip
-    reference.start(theirs)
+    q = [p.unconstrained_variable for p in (theirs.posterior.q_mu, theirs.posterior.q_sqrt)]
+    reference.start_on([v for v in theirs.trainable_variables if not any(v is own for own in q)])
     for step in range(3):
         natural.step(ours, lambda: ours.training_loss(uneven))
         gamma = 0.3 * 1e-3 ** (1 - min((step + 1) / 2, 1))

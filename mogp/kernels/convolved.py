@@ -1,0 +1,164 @@
+"""Squared exponential kernels smoothed by Gaussians: the covariances of a convolution process."""
+
+from __future__ import annotations
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from gpflow.utilities import positive
+
+from mogp.kernels.stack import KernelStack, rows, square_distance
+from mogp.kernels.unit import unit_kernels
+
+
+class ConvolvedStack(KernelStack):
+    r"""Latent GPs $u_q^i$ and the functions $f_j = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u_q^i(r)\,dr$.
+
+    $\mathcal E(\cdot\mid\mathbf A)$ is the Gaussian density with diagonal covariance $\mathbf A$. With $L_q = \ell_q^2$
+
+    $$\mathrm{cov}(u_q, u_q) = \bar{\mathcal E}_q(\tau\mid L_q),\quad
+      \mathrm{cov}(f_j, u_q^i) = S^i_{jq}\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q),$$
+    $$\mathrm{cov}(f_j, f_{j'})
+      = \sum_{q,i} S^i_{jq}S^i_{j'q}\,\bar{\mathcal E}_q(\tau\mid\kappa_j + \kappa_{j'} + L_q),$$
+
+    where $\bar{\mathcal E}_q(\tau\mid\mathbf A) = (|L_q|/|\mathbf A|)^{1/2}\exp(-\tfrac12\tau^\top\mathbf A^{-1}\tau)$.
+    So $u_q$ has unit variance, and the functions tend to those of the LMC with weights $S$ as $\kappa\to0$. As a stack
+    of kernels, it is that of the $Q$ latent GPs.
+
+    Args:
+        functions: $J$.
+        latents: $Q$.
+        input_dim: $P$.
+        lengthscales: start value(s) of $\ell_q$, one for all or one each.
+        smoothing: start value(s) of the widths $\sqrt{\kappa_j}$: one for all, one a function, or `[J, P]`.
+        S: `[J, R Q]` start values of the weights, copy by copy; if None, rows of length one in random directions.
+        copies: $R$ independent copies of every latent GP.
+        normalised: $\mathcal E$ in place of $\bar{\mathcal E}$, as in the thesis: variances then depend on the
+            lengthscales to the power of the number of inputs.
+        seed: of the draw of $S$.
+    """
+
+    def __init__(
+        self,
+        functions: int,
+        latents: int,
+        input_dim: int,
+        lengthscales: npt.ArrayLike = 1.0,
+        smoothing: npt.ArrayLike = 0.1,
+        S: npt.ArrayLike | None = None,
+        copies: int = 1,
+        normalised: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if min(functions, latents, input_dim, copies) < 1:
+            raise ValueError(
+                f"functions={functions}, latents={latents}, input_dim={input_dim}, copies={copies}: each must be at "
+                "least 1."
+            )
+        super().__init__(unit_kernels(latents, input_dim, lengthscales))
+        if S is None:
+            S = np.random.default_rng(seed).normal(size=(functions, copies * latents))
+            S /= np.linalg.norm(S, axis=1, keepdims=True)
+        weights = np.asarray(S, dtype=float)
+        if weights.shape != (functions, copies * latents):
+            raise ValueError(
+                f"S has shape {weights.shape}; expected [functions, copies x latents] = "
+                f"{(functions, copies * latents)}."
+            )
+        widths = np.asarray(smoothing, dtype=float)
+        widths = widths[:, None] if widths.ndim == 1 else widths
+        if widths.ndim > 2 or not (widths > 0).all():
+            raise ValueError(
+                f"smoothing has shape {np.shape(smoothing)}; expected positive widths, one or [J] or [J, P]."
+            )
+        self.copies, self.normalised = copies, normalised
+        self.S = gpflow.Parameter(weights)
+        self.smoothing = gpflow.Parameter(np.broadcast_to(widths, (functions, input_dim)), transform=positive())
+
+    @property
+    def num_functions(self) -> int:
+        """Functions, `J`."""
+        return int(self.S.shape[0])
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        """Of the latent GPs: see `KernelStack.K`."""
+        K = super().K(X, X2)
+        return self._amplitude(self._L())[:, None, None] * K if self.normalised else K
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        """Of the latent GPs: see `KernelStack.K_diag`."""
+        variances = super().K_diag(X)
+        return self._amplitude(self._L())[:, None] * variances if self.normalised else variances
+
+    def of_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
+        """Covariance of every function with itself, `[J, N, N']`, from `X [N, P]` or `[J, N, P]` and `X2` likewise."""
+        kappa, L = self._kappa(), self._L()
+        A = 2 * kappa[:, None] + L
+        by_latent = self._gaussian(A, _each(X, 2), _each(X2, 2))
+        return tf.einsum("jq,jqnm->jnm", self._powers(), by_latent)
+
+    def variances(self) -> tf.Tensor:
+        """Of the functions at any input, `[J]`."""
+        A = 2 * self._kappa()[:, None] + self._L()
+        return tf.reduce_sum(self._powers() * self._amplitude(A), 1)
+
+    def at_one_input(self) -> tf.Tensor:
+        """Covariances of all functions at one input, a matrix `[Q, J, J]` for each latent GP."""
+        return tf.einsum("jiq,kiq,jkq->qjk", self._by_copy(), self._by_copy(), self._amplitude(self._pairs()))
+
+    def between_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
+        """Covariance of every function at `X` with every function at `X2`, `[J, N, J, N']`.
+
+        `X [N, P]`, or `[J, N, P]` with inputs of its own for each function; `X2` likewise.
+        """
+        left = X[None, None, None] if X.shape.rank == 2 else X[:, None, None]
+        right = X2[None, None, None] if X2.shape.rank == 2 else X2[None, :, None]
+        by_latent = self._gaussian(self._pairs(), left, right)
+        return tf.einsum("jiq,kiq,jkqnm->jnkm", self._by_copy(), self._by_copy(), by_latent)
+
+    def with_latents(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
+        """Covariances of latent GPs at `Z [M, P]` or `[Q, M, P]` with functions at `X [N, P]` before weighting by `S`:
+
+        `[Q, M, J, N]`.
+        """
+        A = self._kappa()[:, None] + self._L()
+        by_function = self._gaussian(A, _each(Z, 1), _each(X, 2))
+        return tf.transpose(by_function, [1, 2, 0, 3])
+
+    def _gaussian(self, A: tf.Tensor, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
+        """`[..., N, N']` values for variances `A [..., P]`."""
+        scale = tf.math.rsqrt(A)[..., None, :]
+        distance = tf.maximum(square_distance(X * scale, X2 * scale), 0)
+        return self._amplitude(A)[..., None, None] * tf.exp(-0.5 * distance)
+
+    def _amplitude(self, A: tf.Tensor) -> tf.Tensor:
+        """What stands before the exponential, `[..., Q]` for `A [..., Q, P]`."""
+        logs = tf.math.log(A)
+        if self.normalised:
+            return tf.exp(-0.5 * tf.reduce_sum(logs + float(np.log(2 * np.pi)), -1))
+        return tf.exp(0.5 * tf.reduce_sum(tf.math.log(self._L()) - logs, -1))
+
+    def _pairs(self) -> tf.Tensor:
+        """`kappa_j + kappa_k + L_q`, `[J, J, Q, P]`."""
+        kappa = self._kappa()
+        return kappa[:, None, None] + kappa[:, None] + self._L()
+
+    def _L(self) -> tf.Tensor:
+        return tf.square(rows([k.lengthscales for k in self.kernels])[:, 0])
+
+    def _kappa(self) -> tf.Tensor:
+        return tf.square(tf.convert_to_tensor(self.smoothing))
+
+    def _by_copy(self) -> tf.Tensor:
+        return tf.reshape(self.S, [self.num_functions, self.copies, len(self)])
+
+    def _powers(self) -> tf.Tensor:
+        return tf.reduce_sum(tf.square(self._by_copy()), 1)
+
+
+def _each(X: tf.Tensor, leading: int) -> tf.Tensor:
+    """`[N, P]` as `[1, 1, N, P]`; functions' sets (`leading` 2) as `[J, 1, N, P]`, latents' (1) as `[1, Q, N, P]`."""
+    if X.shape.rank == 2:
+        return X[None, None]
+    return X[:, None] if leading == 2 else X[None]

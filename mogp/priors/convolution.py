@@ -1,0 +1,199 @@
+"""The convolution process: functions that are smoothed mixtures of latent GPs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mogp.inducing import FunctionPoints, InducingPoints
+from mogp.kernels import ConvolvedStack
+from mogp.linalg import cholesky
+from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
+from mogp.priors.mixing import _Mixed, _offsets
+
+
+class CPM(Prior):
+    r"""Convolution process: $f_j(x) = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u^i_q(r)\,dr + b_j$.
+
+    What the inducing variables are decides how the functions are reached:
+
+    - `FunctionPoints`: values of the functions (CPM-f). Each function is then a sparse GP of its own, and functions
+      share hyper-parameters only; with `joint=True` one block with the full covariance, through which they share data.
+    - `InducingPoints`: values of the latent GPs (CPM-u), a set for each or one for all.
+
+    Args:
+        kernels: the latent GPs, widths and weights.
+        bias: start value(s) of a trainable offset for each function; None for none.
+    """
+
+    kernels: ConvolvedStack
+
+    def __init__(self, kernels: ConvolvedStack, bias: npt.ArrayLike | None = None) -> None:
+        super().__init__()
+        self.kernels = kernels
+        self.copies = kernels.copies
+        self.num_functions = kernels.num_functions
+        self.bias = None if bias is None else gpflow.Parameter(_offsets(bias, kernels.num_functions))
+
+    def blocks(self, inducing: InducingPoints) -> tuple[int, int]:
+        """See `Prior.blocks`."""
+        if not isinstance(inducing, FunctionPoints):
+            return super().blocks(inducing)
+        if inducing.Z.shape[0] != self.num_functions:
+            raise ValueError(
+                f"{inducing.Z.shape[0]} sets of inducing inputs for {self.num_functions} functions; give one each."
+            )
+        return inducing.num_sets, 1
+
+    def condition(
+        self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False
+    ) -> Conditional:
+        """The functions at `X [N, P]`."""
+        bias = None if self.bias is None else tf.convert_to_tensor(self.bias)
+        if isinstance(inducing, FunctionPoints) and not inducing.joint:
+            if full_cov:
+                Kff = self.kernels.of_functions(X, X)
+            else:
+                Kff = tf.repeat(self.kernels.variances()[:, None], tf.shape(X)[0], axis=1)
+            return _Mixed(*posterior.project(factors, inducing.Kuf(self.kernels, X), Kff), None, bias)
+        J = self.num_functions
+        if isinstance(inducing, FunctionPoints):
+            columns = tf.reshape(inducing.Kuf(self.kernels, X), [1, inducing.num_inducing, J, -1])
+            weights = tf.ones([1, J], X.dtype)
+        else:
+            columns = self.kernels.with_latents(inducing.inputs, X)
+            weights = tf.transpose(self.kernels.S)
+        joint = tf.reshape(self.kernels.between_functions(X, X), [J * X.shape[0]] * 2) if full_cov else None
+        return _Projected(
+            lambda Kuf, Kff: posterior.project(factors, Kuf, Kff),
+            columns,
+            weights,
+            tf.reduce_sum(self.kernels.at_one_input(), 0),
+            joint,
+            bias,
+        )
+
+    def coregionalisation(self) -> tf.Tensor:
+        """Covariances of the functions at one input, a matrix for each latent GP: `[Q, J, J]`."""
+        return self.kernels.at_one_input()
+
+
+class _Projected(Conditional):
+    r"""Functions whose covariance with the inducing variables differs from function to function.
+
+    With $a_{ljn}$ the projection of the column of function $j$ at row $n$ on the inducing variables of latent $l$,
+    $m_{jn} = \sum_l w_{lj}\,a_{ljn}^\top m_l$ and $\mathrm{cov}(f_{jn}, f_{j'n}) = k_{jj'} + \sum_l w_{lj}w_{lj'}\,
+    a_{ljn}^\top(V_l - K_l)a_{lj'n}$. A posterior gives the second term for $j = j'$; covariances are found from
+    $2a^\top Cb = (a+b)^\top C(a+b) - a^\top Ca - b^\top Cb$, when asked for.
+
+    Args:
+        project: moments of the latents from `Kuf [G, M, n]` and prior moments, as `Posterior.project`.
+        columns: `[G, M, J, N]`.
+        weights: `[L, J]`.
+        prior: `[J, J]` covariances of the functions at a row.
+        joint: `[J N, J N]` covariances of all functions at all rows, for draws and `full_cov`.
+        bias: `[J]`, or None.
+    """
+
+    def __init__(
+        self,
+        project: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
+        columns: tf.Tensor,
+        weights: tf.Tensor,
+        prior: tf.Tensor,
+        joint: tf.Tensor | None,
+        bias: tf.Tensor | None,
+    ) -> None:
+        self._project, self._columns, self._weights, self._prior = project, columns, weights, prior
+        self._bias = tf.zeros_like(prior[0]) if bias is None else bias
+        self._G, self._M, self._J = (int(n) for n in columns.shape[:3])
+        flat = tf.reshape(columns, [self._G, self._M, -1])
+        none = tf.zeros_like(flat[:, 0] if joint is None else flat[:, 0, :, None] * flat[:, 0, None])
+        mean, extra = project(flat, none)
+        self._mean = tf.einsum("lj,ljn->jn", weights, self._by_function(mean)) + self._bias[:, None]
+        self._joint: tf.Tensor | None = None
+        if joint is None:
+            self._own = self._by_function(extra)
+        else:
+            each = tf.repeat(weights, tf.shape(columns)[3], axis=1)
+            self._joint = joint + tf.einsum("la,lb,lab->ab", each, each, extra)
+            self._own = self._by_function(tf.linalg.diag_part(extra))
+        self._var = tf.linalg.diag_part(prior)[:, None] + tf.einsum("lj,ljn->jn", weights**2, self._own)
+
+    def marginals(
+        self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
+    ) -> Marginals:
+        if isinstance(functions, range):
+            own = slice(functions.start, functions.stop)
+            mean = self._rows(tf.transpose(self._mean[own]), rows)
+            if self._joint is not None:
+                N = self._mean.shape[1]
+                by_function = tf.reshape(self._joint, [self._J, N, self._J, N])
+                return Marginals(mean, tf.stack([by_function[j, :, j] for j in functions]))
+            if full_output_cov:
+                return Marginals(mean, self._rows(self._covariance, rows)[:, own, own])
+            return Marginals(mean, self._rows(tf.transpose(self._var[own]), rows))
+        mean = tf.gather(self._rows(tf.transpose(self._mean), rows), functions, batch_dims=1)
+        if full_output_cov:
+            chosen = tf.gather(self._rows(self._covariance, rows), functions, batch_dims=1)
+            return Marginals(mean, tf.gather(chosen, functions, axis=2, batch_dims=1))
+        return Marginals(mean, tf.gather(self._rows(tf.transpose(self._var), rows), functions, batch_dims=1))
+
+    def contrasts(
+        self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
+    ) -> Marginals:
+        f = self.marginals(tf.concat([reference[:, None], functions], 1), rows, full_output_cov=not independent)
+        mean = f.mean[:, 1:] - f.mean[:, :1]
+        if independent:
+            return Marginals(mean, f.var[:, 1:] + f.var[:, :1])
+        variances = tf.linalg.diag_part(f.var)
+        return Marginals(mean, variances[:, 1:] + variances[:, :1] - 2 * f.var[:, 0, 1:])
+
+    def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+        own = slice(functions.start, functions.stop)
+        L = cholesky(self._rows(self._covariance, rows), name="the covariance of the functions at a row")
+        mean = self._rows(tf.transpose(self._mean), rows)
+        return mean[:, own] + tf.einsum(
+            "njk,snk->snj", L[:, own], tf.broadcast_to(noise, [noise.shape[0], *mean.shape])
+        )
+
+    @property
+    def num_latents(self) -> int:
+        """Standard normal draws that `points` needs for a row: one a function."""
+        return self._J
+
+    @property
+    def num_rows(self) -> int | None:
+        rows: int | None = self._mean.shape[1]
+        return rows
+
+    def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
+        assert self._joint is not None
+        L = cholesky(self._joint, name="the covariance of the functions")
+        noise = tf.random.stateless_normal([samples, L.shape[0], 1], [seed, 0], dtype=L.dtype)
+        drawn = tf.reshape(tf.linalg.matmul(L, noise), [samples, *self._mean.shape]) + self._mean
+        return tf.linalg.matrix_transpose(drawn[:, functions.start : functions.stop])
+
+    @cached_property
+    def _covariance(self) -> tf.Tensor:
+        """`[N, J, J]`."""
+        one, two = (index.ravel() for index in np.indices((self._J, self._J)))
+        sums = tf.gather(self._columns, one, axis=2) + tf.gather(self._columns, two, axis=2)
+        flat = tf.reshape(sums, [self._G, self._M, -1])
+        _, extra = self._project(flat, tf.zeros_like(flat[:, 0]))
+        extra = tf.reshape(extra, [extra.shape[0], self._J, self._J, -1])
+        twice = extra - self._own[:, :, None] - self._own[:, None]
+        return 0.5 * tf.einsum("lj,lk,ljkn->njk", self._weights, self._weights, twice) + self._prior
+
+    def _by_function(self, values: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(values, [values.shape[0], self._J, -1])
+
+    @staticmethod
+    def _rows(values: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
+        return values if rows is None else tf.gather(values, rows)
