@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,6 +110,7 @@ def author_start(model: SparseMOGP, X: Array, *, width: float, smoothing: float 
     rng = np.random.default_rng(seed)
     P, prior = X.shape[1], model.prior
     for kernel in prior.kernels.kernels:
+        kernel.variance.assign(1.0)
         kernel.lengthscales.assign(width * np.sqrt(P) * (rng.uniform(size=P) + 1e-3))
     if isinstance(prior, CPM):
         shape = prior.kernels.smoothing.shape
@@ -141,7 +142,7 @@ def heterogeneous_run(
     batch_size: int = 50,
     steps: int = 1000,
     every: int = 100,
-    restart: int = 0,
+    restarts: Sequence[int] = (0,),
     split: int = 0,
     test: float = 0.25,
     rate: float = 0.005,
@@ -151,7 +152,7 @@ def heterogeneous_run(
     options: dict[str, Any] | None = None,
     constants: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Train one model with one optimiser from one start, and follow objective and test NLPD along the way.
+    """Train one model with one optimiser from several starts, and follow objective and test NLPD along the way.
 
     Args:
         study: decides the author's constants; any name for the general ones.
@@ -164,7 +165,7 @@ def heterogeneous_run(
         batch_size: rows of a mini-batch.
         steps: of the optimiser.
         every: steps between two evaluations.
-        restart: number of the start values; all optimisers get the same ones.
+        restarts: numbers of the start values, and seeds of the mini-batches; all optimisers get the same ones.
         split: number of the split into training and test data.
         test: share of the rows to test on.
         rate: step size, of all but SGD.
@@ -175,12 +176,11 @@ def heterogeneous_run(
         constants: in place of the author's: `start`, `penalty`, `width`, `smoothing`.
 
     Returns:
-        `step` `[T]`, `nelbo` `[T]` on the same training rows each time and at the mean of FNG's exploratory
-        distribution, `nlpd` `[T, D]` by quadrature; `train_nlpd` `[D]` and `test_nlpd` `[D]` at the end; `status`; of
-        FNG the largest variance `variance` and, with `averaged`, `averaged_nlpd` `[D]`.
+        `outputs`; `step` `[T]`; for each of `R` restarts `nelbo` `[R, T]` on the same training rows each time, at the
+        mean of FNG's exploratory distribution, `nlpd` of test data `[R, T, D]` by quadrature, `train_nlpd` `[R, D]` at
+        the end, `status`, `seconds_per_step`; of FNG the largest `variance` of the exploratory distribution and, with
+        `averaged`, `averaged_nlpd` `[R, D]`. A run that fails keeps its last values.
     """
-    import tensorflow as tf
-
     from mogp import datasets
     from mogp.models import AugmentedMOGP
     from mogp.optimizers import FNG
@@ -196,45 +196,58 @@ def heterogeneous_run(
     fitted = heterogeneous_model(
         model, train, [_likelihood(name) for name in names], latents=latents, inducing=inducing
     )
-    author_start(fitted, train.X, width=chosen["width"], smoothing=chosen["smoothing"], seed=restart)
-    moves = optimiser(optimizer, rate=rate, start=chosen["start"], penalty=chosen["penalty"], rule=rule, seed=restart)
     draw = fitted.batches(train, most_rows, 1) if isinstance(fitted, AugmentedMOGP) else train.batches(most_rows, 1)
     rows = draw(0)
-    nelbo = tf.function(lambda: fitted.training_loss(rows), autograph=False)
-    densities = {
-        part: tf.function(partial(fitted.predict_log_density, some), autograph=False)
-        for part, some in {"train": _some(train, most_rows), "test": _some(held_out, most_rows)}.items()
-    }
-    outputs = fitted.names
+    scored = {"train": _some(train, most_rows), "test": _some(held_out, most_rows)}
 
     def nlpd(part: str) -> list[float]:
-        found = densities[part]()
-        return [float(-np.mean(found[name])) for name in outputs]
+        found = fitted.predict_log_density(scored[part])
+        return [float(-np.mean(found[name])) for name in fitted.names]
 
     def monitor() -> dict[str, Any]:
-        return {"nelbo": float(nelbo()), "nlpd": nlpd("test")}
+        return {"nelbo": float(fitted.training_loss(rows)), "nlpd": nlpd("test")}
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        history = fit(
-            fitted, train, steps=steps, optimizer=moves, batch_size=batch_size, seed=restart, progress=False,
-            monitor=monitor, every=every,
-        )  # fmt: skip
-    result: dict[str, Any] = {
-        "step": [look["step"] for look in history.monitored],
-        "nelbo": [look["nelbo"] for look in history.monitored],
-        "nlpd": [look["nlpd"] for look in history.monitored],
-        "train_nlpd": nlpd("train"),
-        "test_nlpd": nlpd("test"),
-        "status": history.status,
-    }
-    if isinstance(moves, FNG):
-        result["variance"] = float(np.max(moves.rest.deviation) ** 2)
-        if averaged:
-            each = [{k: np.asarray(v) for k, v in densities["test"]().items()} for _ in moves.draws(averaged)]
-            mixed = {name: np.logaddexp.reduce([one[name] for one in each]) - np.log(averaged) for name in outputs}
-            result["averaged_nlpd"] = [float(-np.mean(mixed[name])) for name in outputs]
-    return result
+    results: dict[str, list[Any]] = {"variance": [], "averaged_nlpd": []}
+    for restart in restarts:
+        author_start(fitted, train.X, width=chosen["width"], smoothing=chosen["smoothing"], seed=restart)
+        moves = optimiser(
+            optimizer, rate=rate, start=chosen["start"], penalty=chosen["penalty"], rule=rule, seed=restart
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            history = fit(
+                fitted, train, steps=steps, optimizer=moves, batch_size=batch_size, seed=restart, progress=False,
+                monitor=monitor, every=every,
+            )  # fmt: skip
+        looks = _whole(history.monitored, [*range(0, steps, every), steps])
+        for name, value in {
+            "nelbo": [look["nelbo"] for look in looks],
+            "nlpd": [look["nlpd"] for look in looks],
+            "train_nlpd": nlpd("train"),
+            "status": history.status,
+            "seconds_per_step": history.seconds / max(history.steps, 1),
+        }.items():
+            results.setdefault(name, []).append(value)
+        if isinstance(moves, FNG):
+            results["variance"].append(float(np.max(moves.rest.deviation) ** 2))
+            if averaged:
+                each = [
+                    {k: np.asarray(v) for k, v in fitted.predict_log_density(scored["test"]).items()}
+                    for _ in moves.draws(averaged)
+                ]
+                mixed = [np.logaddexp.reduce([one[name] for one in each]) - np.log(averaged) for name in fitted.names]
+                results["averaged_nlpd"].append([float(-np.mean(one)) for one in mixed])
+    return {"outputs": list(fitted.names), "step": [look["step"] for look in looks], **results}
+
+
+def _whole(looks: list[dict[str, Any]], steps: list[int]) -> list[dict[str, Any]]:
+    """What was monitored, with the last values repeated where a run ended early."""
+    known = {look["step"]: look for look in looks}
+    filled: list[dict[str, Any]] = []
+    for step in steps:
+        last = known.get(step, filled[-1] if filled else looks[0])
+        filled.append({**last, "step": step})
+    return filled
 
 
 def _likelihood(name: str) -> Any:

@@ -73,7 +73,7 @@ def hetmogp_cpm(
     J, Q, width = outputs.num_functions, _latents(data, outputs, latents), _lengthscale(data)
     points: InducingPoints = kmeans_points(data, inducing, sets=Q if on == "latents" else J, seed=seed)
     if on != "latents":
-        points = FunctionPoints(points.Z, joint=on == "joint")
+        points = FunctionPoints(points.Z.numpy(), joint=on == "joint")
     return SparseMOGP(
         prior=CPM(ConvolvedStack(J, Q, data.input_dim, lengthscales=width, smoothing=0.3 * width, seed=seed)),
         inducing=points,

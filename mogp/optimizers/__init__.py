@@ -5,7 +5,7 @@ from mogp.optimizers.base import Flat, GradientOptimizer, Optimizer
 from mogp.optimizers.exploratory import VAN, Exploratory, Newton, Vadam
 from mogp.optimizers.keras import Keras
 from mogp.optimizers.lbfgs import LBFGS
-from mogp.optimizers.natural import FNG, Natural, NaturalAdam, hyb, natural_step
+from mogp.optimizers.natural import FNG, Natural, NaturalAdam, hyb, natural_step, parsimonious_step
 
 __all__ = [
     "FNG",
@@ -23,4 +23,5 @@ __all__ = [
     "Vadam",
     "hyb",
     "natural_step",
+    "parsimonious_step",
 ]

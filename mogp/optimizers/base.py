@@ -92,7 +92,8 @@ class Flat:
 
     def write(self, values: tf.Tensor) -> None:
         """Set all variables to their parts of a vector `[n]`."""
-        parts = tf.split(values, [v.shape.num_elements() for v in self._variables])
+        sizes = tf.constant([v.shape.num_elements() for v in self._variables], tf.int32)
+        parts = tf.split(values, sizes, num=len(self._variables))
         for variable, part in zip(self._variables, parts, strict=True):
             variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
 

@@ -163,7 +163,7 @@ class VAN(Exploratory):
         self.momentum, self.root, self.curvature, self.covariance = momentum, root, curvature, covariance
 
     def _create_moments(self, size: int) -> None:
-        start = tf.fill([size], tf.cast(self.p_start + self.penalty, self.parameters.dtype))
+        start = tf.fill([size], tf.constant(self.p_start + self.penalty, self.parameters.dtype))
         self.precision = tf.Variable(tf.linalg.diag(start) if self.covariance == "full" else start, trainable=False)
         self._before = tf.Variable(self.mean, trainable=False)
 
@@ -217,7 +217,10 @@ class VAN(Exploratory):
             return tf.reduce_min(tf.linalg.eigvalsh(old + rate * target)) <= 0
 
         (rate,) = tf.while_loop(
-            indefinite, lambda rate: (0.5 * rate,), (tf.cast(self.precision_rate, old.dtype),), maximum_iterations=60
+            indefinite,
+            lambda rate: (0.5 * rate,),
+            (tf.constant(self.precision_rate, old.dtype),),
+            maximum_iterations=60,
         )
         return old + rate * target
 
@@ -275,7 +278,7 @@ class Vadam(Exploratory):
     def _create_moments(self, size: int) -> None:
         dtype = self.parameters.dtype
         self._m = tf.Variable(tf.zeros([size], dtype), trainable=False)
-        self._s = tf.Variable(tf.fill([size], tf.cast(self.s_start, dtype)), trainable=False)
+        self._s = tf.Variable(tf.fill([size], tf.constant(self.s_start, dtype)), trainable=False)
 
     @property
     def deviation(self) -> tf.Tensor:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal
 
+import gpflow
 import tensorflow as tf
 
+from mogp.linalg import cholesky
 from mogp.optimizers.adam import Adam
 from mogp.optimizers.base import GradientOptimizer, Loss, Optimizer
 from mogp.optimizers.exploratory import VAN, Exploratory, Vadam
+from mogp.posteriors import Parsimonious
 
 _FIRST_SHARE = 1e-3
 _MOST_HALVINGS = 60
@@ -33,7 +38,8 @@ class Natural(Optimizer):
     and no Hessian. Where $I + \beta P$ is not positive definite (a likelihood that is not log-concave), $\beta$ is
     halved for that latent GP until it is.
 
-    The parameters may be those of whitened values: for given hyper-parameters the step is the same.
+    The parameters may be those of whitened values: for given hyper-parameters the step is the same. `Parsimonious`
+    posteriors have a step of their own (`parsimonious_step`).
 
     Args:
         rest: moves all other parameters; it decides where the loss is evaluated, for $q(\mathbf u)$ too.
@@ -68,28 +74,22 @@ class Natural(Optimizer):
 
     def start(self, model: tf.Module) -> None:
         """Create the state of the natural gradient and that of the rest."""
-        posterior: Any = getattr(model, "posterior", None)
-        if not (hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt")):
-            raise ValueError(
-                "natural gradients need a posterior with q_mu and q_sqrt, as mogp.posteriors.Full; "
-                f"this model has {type(posterior).__name__}. Use Adam()."
-            )
-        if not (posterior.q_mu.trainable and posterior.q_sqrt.trainable):
-            raise ValueError("q_mu or q_sqrt is set not trainable: use Adam(), which leaves them alone.")
-        self._mean, self._sqrt = posterior.q_mu, posterior.q_sqrt
-        self._own = [self._mean.unconstrained_variable, self._sqrt.unconstrained_variable]
-        self._before = tf.Variable(self._own[0], trainable=False)
+        self._moves = _moves(model)
         self._count = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.rest.start_on([v for v in model.trainable_variables if not any(v is own for own in self._own)])
+        own = self._moves.own
+        self.rest.start_on([v for v in model.trainable_variables if not any(v is one for one in own)])
 
     def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
         """One natural-gradient step on `q(u)`, one step of the rest."""
         gamma = self._step_size()
-        latents = int(self._sqrt.shape[0])
-        turns = [[latent] for latent in range(latents)] if self.sequential else [list(range(latents))]
-        for turn in turns:
-            seen = self.rest.evaluate(loss, self._own)
-            self._move(seen.others, gamma, turn)
+        latents = self._moves.latents
+        for turn in range(latents if self.sequential else 1):
+            seen = self.rest.evaluate(loss, self._moves.own)
+            by_mean = seen.others[0]
+            if self.clip is not None:
+                by_mean = tf.clip_by_value(by_mean, -self.clip, self.clip)
+            chosen = tf.range(latents) == turn if self.sequential else tf.fill([latents], True)
+            self._moves.move(by_mean, seen.others[1], gamma, self.momentum, chosen)
         if self.alternate or self.sequential:
             seen = self.rest.evaluate(loss)
         self.rest.apply(seen)
@@ -98,37 +98,108 @@ class Natural(Optimizer):
     @property
     def variables(self) -> Sequence[tf.Variable]:
         """The state of the rest, the means before the last step, and the number of steps."""
-        return [*self.rest.variables, self._before, self._count]
+        return [*self.rest.variables, self._moves.before, self._count]
 
-    def draws(self, samples: int, seed: int = 0) -> Any:
+    def draws(self, samples: int, seed: int = 0) -> Iterator[int]:
         """See `Exploratory.draws`."""
         if not isinstance(self.rest, Exploratory):
             raise TypeError(f"{type(self.rest).__name__} has no exploratory distribution to draw from; use FNG().")
         return self.rest.draws(samples, seed)
 
     def _step_size(self) -> tf.Tensor:
-        dtype = self._own[0].dtype
+        dtype = self._moves.own[0].dtype
         grown = tf.minimum(tf.cast(self._count.assign_add(1), dtype) / max(self.warm_up, 1), 1)
-        return tf.cast(self.gamma, dtype) * tf.cast(_FIRST_SHARE, dtype) ** (1 - grown)
+        return tf.constant(self.gamma, dtype) * tf.constant(_FIRST_SHARE, dtype) ** (1 - grown)
 
-    def _move(self, gradients: Sequence[tf.Tensor], gamma: tf.Tensor, latents: list[int]) -> None:
-        by_mean = tf.transpose(gradients[0])
-        if self.clip is not None:
-            by_mean = tf.clip_by_value(by_mean, -self.clip, self.clip)
-        by_sqrt = self._sqrt.transform.forward(gradients[1])
-        before, m = tf.transpose(self._before), tf.transpose(self._own[0])
-        L = tf.convert_to_tensor(self._sqrt)
-        moved, factor = natural_step(m, L, by_mean, by_sqrt, gamma, self.momentum, before)
-        if self.sequential:
-            chosen = tf.reduce_any(tf.range(m.shape[0])[:, None] == latents, 1)
-            moved = tf.where(chosen[:, None], moved, m)
-            factor = tf.where(chosen[:, None, None], factor, L)
-            before = tf.where(chosen[:, None], m, before)
-        else:
-            before = m
-        self._before.assign(tf.transpose(before))
-        self._own[0].assign(tf.transpose(moved))
-        self._own[1].assign(self._sqrt.transform.inverse(factor))
+
+def _moves(model: Any) -> _Moves:
+    """What moves the posterior of a model."""
+    posterior: Any = getattr(model, "posterior", None)
+    make: Callable[..., _Moves]
+    if isinstance(posterior, Parsimonious):
+        parameters, make = (posterior.mu, posterior.sigma), partial(_MovesParsimonious, model)
+    elif hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt"):
+        parameters, make = (posterior.q_mu, posterior.q_sqrt), _MovesFull
+    else:
+        raise ValueError(
+            "natural gradients need a posterior that is Gaussian over inducing variables, as mogp.posteriors.Full or "
+            f"Parsimonious; this model has {type(posterior).__name__}. Use Adam()."
+        )
+    if not all(parameter.trainable for parameter in parameters):
+        raise ValueError("parameters of the posterior are set not trainable: use Adam(), which leaves them alone.")
+    return make(*parameters)
+
+
+class _Moves(ABC):
+    """Natural steps of one family of posteriors, whose parameters of location and scale have a column a latent GP."""
+
+    def __init__(self, location: gpflow.Parameter, scale: gpflow.Parameter) -> None:
+        self._scale = scale
+        self.own = [location.unconstrained_variable, scale.unconstrained_variable]
+        self.latents = int(location.shape[1])
+        self.before = tf.Variable(self.own[0], trainable=False)
+
+    def move(
+        self, by_location: tf.Tensor, by_scale: tf.Tensor, gamma: tf.Tensor, momentum: float, chosen: tf.Tensor
+    ) -> None:
+        """Move the latent GPs that are `chosen [L]`, given gradients by both variables."""
+        before, now = tf.transpose(self.before), tf.transpose(self.own[0])
+        old = tf.convert_to_tensor(self._scale)
+        location, scale = self._moved(now, old, tf.transpose(by_location), by_scale, gamma, momentum, before)
+        self.before.assign(tf.where(chosen, self.own[0], self.before))
+        self.own[0].assign(tf.where(chosen, tf.transpose(location), self.own[0]))
+        axes = chosen[:, None, None] if len(scale.shape) == 3 else chosen
+        self.own[1].assign(self._scale.transform.inverse(tf.where(axes, scale, old)))
+
+    @abstractmethod
+    def _moved(
+        self,
+        now: tf.Tensor,
+        scale: tf.Tensor,
+        by_location: tf.Tensor,
+        by_scale: tf.Tensor,
+        gamma: tf.Tensor,
+        momentum: float,
+        before: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]: ...
+
+
+class _MovesFull(_Moves):
+    def _moved(
+        self,
+        now: tf.Tensor,
+        scale: tf.Tensor,
+        by_location: tf.Tensor,
+        by_scale: tf.Tensor,
+        gamma: tf.Tensor,
+        momentum: float,
+        before: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        by_L = self._scale.transform.forward(by_scale)
+        return natural_step(now, scale, by_location, by_L, gamma, momentum, before)
+
+
+class _MovesParsimonious(_Moves):
+    def __init__(self, model: Any, location: gpflow.Parameter, scale: gpflow.Parameter) -> None:
+        super().__init__(location, scale)
+        self._model = model
+
+    def _moved(
+        self,
+        now: tf.Tensor,
+        scale: tf.Tensor,
+        by_location: tf.Tensor,
+        by_scale: tf.Tensor,
+        gamma: tf.Tensor,
+        momentum: float,
+        before: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        slope = tf.exp(self._scale.transform.forward_log_det_jacobian(self.own[1], event_ndims=0))
+        K = tf.tile(self._model.inducing.Kuu(self._model.prior.kernels), [self._model.posterior.copies, 1, 1])
+        mu, sigma = parsimonious_step(
+            K, now, tf.transpose(scale), by_location, tf.transpose(by_scale / slope), gamma, momentum, before
+        )
+        return mu, tf.transpose(sigma)
 
 
 def natural_step(
@@ -171,7 +242,7 @@ def natural_step(
         smaller = tf.where(failed(U), 0.5 * beta, beta)
         return smaller, factor(smaller), halvings + 1
 
-    beta = tf.fill(tf.shape(P)[:-2], tf.cast(step, P.dtype))
+    beta = tf.fill(tf.shape(P)[:-2], tf.convert_to_tensor(step, P.dtype))
     beta, U, _ = tf.while_loop(
         lambda beta, U, halvings: tf.reduce_any(failed(U)) & (halvings < _MOST_HALVINGS),
         halved,
@@ -187,11 +258,72 @@ def natural_step(
     return new_m, new_L
 
 
+def parsimonious_step(
+    K: tf.Tensor,
+    mu: tf.Tensor,
+    sigma: tf.Tensor,
+    by_mu: tf.Tensor,
+    by_sigma: tf.Tensor,
+    step: tf.Tensor,
+    momentum: float = 0.0,
+    before: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    r"""One step of `Natural` on a batch of `Parsimonious` posteriors: means $m = K\mu$, precisions $K^{-1} + \Lambda$.
+
+    With the statistics $(u, u\circ u)$ this is an exponential family, with natural parameters $S^{-1}m$ and
+    $-\tfrac12\lambda$ for $\Lambda = \mathrm{diag}\,\lambda = \Sigma^{-1}$. As
+    $\partial S_{ii}/\partial\lambda_j = -S_{ij}^2$,
+
+    $$\lambda_{t+1} = \lambda_t - 2\beta(S\circ S)^{-1}\nabla_\lambda,\qquad
+      m_{t+1} = m_t - \beta S_{t+1}\nabla_m + \upsilon S_{t+1}S_t^{-1}(m_t - m_{t-1}),$$
+
+    where $K^{-1}S_{t+1} = (K + \Sigma_{t+1})^{-1}\Sigma_{t+1}$ gives the step of $\mu$. $\beta$ is halved where a
+    $\lambda$ would not stay positive.
+
+    Args:
+        K: `[..., M, M]` covariances of the inducing variables.
+        mu, sigma: `[..., M]` parameters.
+        by_mu, by_sigma: `[..., M]` gradients.
+        step: $\beta$.
+        momentum: $\upsilon$.
+        before: `mu` before the last step; needed with momentum.
+
+    Returns:
+        The new `mu` and `sigma`.
+    """
+    factor = cholesky(K, name="Kuu")
+    A = tf.linalg.triangular_solve(cholesky(K + tf.linalg.diag(sigma), 0.0, "Kuu + Sigma"), K)
+    S = K - tf.linalg.matmul(A, A, transpose_a=True)
+    by_lambda = -tf.square(sigma) * by_sigma
+    change = -2 * tf.linalg.cholesky_solve(cholesky(S * S, name="S o S"), by_lambda[..., None])[..., 0]
+    precision = 1 / sigma
+
+    def outside(beta: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_any(~(precision + beta[..., None] * change > 0), -1)
+
+    beta = tf.fill(tf.shape(K)[:-2], tf.convert_to_tensor(step, K.dtype))
+    (beta,) = tf.while_loop(
+        lambda beta: tf.reduce_any(outside(beta)),
+        lambda beta: (tf.where(outside(beta), 0.5 * beta, beta),),
+        (beta,),
+        maximum_iterations=_MOST_HALVINGS,
+    )
+    new = 1 / (precision + beta[..., None] * change)
+    direction = -beta[..., None] * tf.linalg.cholesky_solve(factor, by_mu[..., None])[..., 0]
+    if momentum:
+        assert before is not None
+        lately = mu - before
+        direction += momentum * (lately + precision * tf.linalg.matvec(K, lately))
+    moved = tf.linalg.cholesky_solve(
+        cholesky(K + tf.linalg.diag(new), 0.0, "Kuu + Sigma"), (new * direction)[..., None]
+    )
+    return mu + moved[..., 0], new
+
+
 class NaturalAdam(Natural):
     """A natural-gradient step on `q(u)`, then an Adam step on everything else, each with an evaluation of its own.
 
-    ("HYB" in Giraldo's thesis is the same with one evaluation for both: `hyb`.) The model needs a `Full` posterior.
-
+    ("HYB" in Giraldo's thesis is the same with one evaluation for both: `hyb`.)
     Args:
         gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
         learning_rate: of Adam, on hyper-parameters and inducing inputs.

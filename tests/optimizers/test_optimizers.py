@@ -13,7 +13,7 @@ from mogp.inducing import given_points
 from mogp.likelihoods import Gaussian, Poisson
 from mogp.models import SparseMOGP
 from mogp.optimizers import Adam, NaturalAdam
-from mogp.posteriors import Full, Parsimonious
+from mogp.posteriors import Full
 from mogp.priors import ICM, LMC, Independent
 
 
@@ -165,6 +165,7 @@ def test_a_natural_step_of_size_one_without_warm_up_reaches_the_optimum_of_a_con
 
 
 def test_natural_adam_is_gpflows_natural_step_then_adam_on_the_rest(uneven):
+    """Up to the jitter that GPflow adds when it goes from natural parameters to mean and covariance."""
     ours, theirs = natural_model(uneven), natural_model(uneven)
     natural = NaturalAdam(gamma=0.3, learning_rate=0.05, warm_up=2)
     natural.start(ours)
@@ -179,7 +180,7 @@ def test_natural_adam_is_gpflows_natural_step_then_adam_on_the_rest(uneven):
         )
         reference.step(theirs, lambda: theirs.training_loss(uneven))
     for a, b in zip(ours.trainable_variables, theirs.trainable_variables, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
 def test_natural_steps_work_when_nothing_else_is_trained(uneven):
@@ -209,7 +210,6 @@ def test_natural_step_sizes_outside_zero_and_one_are_refused(gamma):
         NaturalAdam(gamma)
 
 
-def test_natural_gradients_need_a_full_posterior(uneven):
-    model = SparseMOGP(Independent(k.Matern32(), 3), given_points(uneven.X[:3]), [Gaussian()] * 3, Parsimonious())
-    with pytest.raises(ValueError, match=r"q_mu and q_sqrt.*Parsimonious. Use Adam"):
-        NaturalAdam().start(model)
+def test_natural_gradients_need_a_gaussian_posterior_over_inducing_variables():
+    with pytest.raises(ValueError, match=r"mogp\.posteriors\.Full or Parsimonious; this model has NoneType\. Use Adam"):
+        NaturalAdam().start(Quadratic())
