@@ -5,7 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("lmc_step.py", "batch_growth.py", "class_growth.py", "patch_step.py", "latent_step.py", "data_loading.py")
+BENCHMARKS = (
+    "lmc_step.py",
+    "optimizer_step.py",
+    "batch_growth.py",
+    "class_growth.py",
+    "patch_step.py",
+    "latent_step.py",
+    "data_loading.py",
+)
 
 if __name__ == "__main__":
     failed = [name for name in BENCHMARKS if subprocess.run([sys.executable, name], check=False).returncode]

@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "auc",
+    "brier",
     "calibration_curve",
     "coverage",
+    "crps",
     "hll",
     "interval_coverage",
     "nlpd",
@@ -148,6 +150,50 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
         return float(roc_auc_score(true, score[:, 0]))
     each = [roc_auc_score(true == k, score[:, int(k)]) for k in present]
     return float(np.average(each, weights=counts))
+
+
+def crps(y: ArrayLike, samples: ArrayLike) -> float:
+    r"""Continuous ranked probability score, $\frac1N\sum_n (\mathbb E|Y_n - y_n| - \tfrac12\mathbb E|Y_n - Y_n'|)$.
+
+    A proper score in the units of the targets, for any likelihood with ordered targets (real, positive, counts; for 0
+    and 1 it is the Brier score). y is [N] (any shape), samples [S, N] are $S \ge 2$ draws of $Y_n$, such as
+    `model.predict_y_samples` gives. Unbiased: the second expectation is over pairs of different draws.
+    """
+    target, draws = _finite("y", y), _finite("samples", samples)
+    if draws.shape[1:] != target.shape or len(draws) < 2:
+        raise ValueError(
+            f"samples have shape {draws.shape}; expected at least two draws, (draws, *y.shape) = (draws, "
+            f"*{target.shape})."
+        )
+    count = len(draws)
+    ranked = np.sort(draws, axis=0)
+    place = (2 * np.arange(1, count + 1) - count - 1).reshape(-1, *[1] * target.ndim)
+    spread = 2 * np.sum(place * ranked, axis=0) / (count * (count - 1))
+    return float(np.mean(np.mean(np.abs(draws - target), axis=0) - 0.5 * spread))
+
+
+def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
+    r"""Brier score, a proper score of class probabilities: $\frac1N\sum_n (p_n - y_n)^2$ for two classes,
+
+    $\frac1N\sum_n\sum_k (p_{nk} - \mathbb 1[y_n = k])^2$ for more.
+
+    `labels` [N] are 0..C-1; `probabilities` are [N] or [N, 1], of class 1, or [N, C].
+    """
+    true, p = _finite("labels", labels).ravel(), _finite("probabilities", probabilities)
+    p = p[:, None] if p.ndim == 1 else p
+    if p.ndim != 2 or len(p) != len(true):
+        raise ValueError(
+            f"probabilities have shape {np.shape(probabilities)} for {len(true)} labels; expected (rows,) or "
+            "(rows, classes)."
+        )
+    if np.any(p < 0) or np.any(p > 1):
+        raise ValueError(f"probabilities run from {p.min():.3g} to {p.max():.3g}; expected numbers from 0 to 1.")
+    classes = max(2, p.shape[1])
+    if not np.all(np.isin(true, np.arange(classes))):
+        raise ValueError(f"labels are {np.unique(true).tolist()}; expected whole numbers from 0 to {classes - 1}.")
+    if p.shape[1] == 1:
+        return float(np.mean((p[:, 0] - true) ** 2))
+    return float(np.mean(np.sum((p - (true[:, None] == np.arange(classes))) ** 2, axis=1)))
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:

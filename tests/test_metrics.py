@@ -187,3 +187,62 @@ def test_options_out_of_range_are_refused():
         metrics.smse(Y, MEAN, reference="best")
     with pytest.raises(ValueError, match="scale is 0"):
         metrics.hll([0.0], scale=0.0)
+
+
+def test_crps_of_normal_draws_is_the_closed_form(rng):
+    """E|Y - y| - ½E|Y - Y'| = σ(z(2Φ(z) - 1) + 2φ(z) - 1/√π) for Y ~ N(m, σ²), z = (y - m)/σ."""
+    from scipy.stats import norm
+
+    y, m, sd = np.array([0.3, -1.0, 2.0]), np.array([0.0, 0.5, 1.0]), np.array([1.0, 0.4, 2.0])
+    z = (y - m) / sd
+    expected = np.mean(sd * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)))
+    draws = m + sd * rng.standard_normal((200_000, 3))
+    assert metrics.crps(y, draws) == pytest.approx(expected, abs=5e-3)
+
+
+def test_crps_is_the_mean_over_pairs_of_different_draws(rng):
+    y, draws = rng.normal(size=4), rng.normal(size=(6, 4))
+    pairs = [np.abs(draws[a] - draws[b]) for a in range(6) for b in range(6) if a != b]
+    expected = np.mean(np.abs(draws - y).mean(0) - 0.5 * np.mean(pairs, axis=0))
+    assert metrics.crps(y, draws) == pytest.approx(expected, rel=1e-12)
+
+
+def test_crps_of_binary_draws_tends_to_the_brier_score(rng):
+    p, y = np.array([0.2, 0.7, 0.95]), np.array([0, 1, 0])
+    draws = (rng.uniform(size=(300_000, 3)) < p).astype(float)
+    assert metrics.crps(y, draws) == pytest.approx(metrics.brier(y, p), abs=3e-3)
+
+
+def test_brier_of_classes_is_written_out():
+    p = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+    expected = np.mean([0.3**2 + 0.2**2 + 0.1**2, 0.1**2 + 0.7**2 + 0.6**2])
+    assert metrics.brier([0, 1], p) == pytest.approx(expected)
+    assert metrics.brier([1, 0], [0.8, 0.3]) == pytest.approx(np.mean([0.04, 0.09]))
+
+
+@pytest.mark.parametrize("score", [metrics.crps, metrics.brier])
+def test_proper_scores_are_best_for_the_true_distribution(score, rng):
+    """A forecast that is off scores worse on average."""
+    y = (rng.uniform(size=20_000) < 0.3).astype(float)
+
+    def value(p):
+        if score is metrics.brier:
+            return score(y, np.full(len(y), p))
+        return score(y, (rng.uniform(size=(50, len(y))) < p).astype(float))
+
+    assert value(0.3) < min(value(0.15), value(0.5))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: metrics.crps([1.0], [[0.5]]), "at least two draws"),
+        (lambda: metrics.crps([1.0, 2.0], [[0.5], [0.1]]), "expected at least two draws"),
+        (lambda: metrics.brier([0, 1], [0.2, 1.2]), "from 0 to 1"),
+        (lambda: metrics.brier([0, 2], [0.2, 0.3]), "whole numbers from 0 to 1"),
+        (lambda: metrics.brier([0, 1, 0], [0.2, 0.3]), "for 3 labels"),
+    ],
+)
+def test_scores_say_what_is_wrong_with_their_input(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()

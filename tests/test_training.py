@@ -492,3 +492,43 @@ def test_progress_shows_the_bound_and_leaves_no_trace(data, capsys):
     fit(model_of(data), data, steps=3)
     fit(model_of(data), data, steps=1, optimizer=LBFGS())
     assert "Traceback" not in capsys.readouterr().err
+
+
+def monitored_case():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 1))
+    data = MultiOutputData.from_arrays(X, np.sin(3 * X))
+    return SparseMOGP(Independent(k.Matern32(), functions=1), given_points(X[:4]), Gaussian()), data
+
+
+def test_a_monitor_sees_the_model_before_the_first_step_and_after_every_few():
+    model, data = monitored_case()
+    history = fit(model, data, steps=25, progress=False, monitor=lambda: {"elbo": float(model.elbo(data))}, every=10)
+    assert [look["step"] for look in history.monitored] == [0, 10, 20, 25]
+    seen = [look["elbo"] for look in history.monitored]
+    np.testing.assert_allclose(seen[:3], [history.elbo[0], history.elbo[10], history.elbo[20]], rtol=1e-12)
+    assert seen[-1] == float(model.elbo(data))
+
+
+def test_a_monitor_changes_nothing_and_a_resumed_run_keeps_what_it_saw(tmp_path):
+    plain, data = monitored_case()
+    alone = fit(plain, data, steps=30, batch_size=7, progress=False)
+    whole, _ = monitored_case()
+    watched = fit(whole, data, steps=30, batch_size=7, progress=False, monitor=lambda: {"x": [1, 2]}, every=7)
+    np.testing.assert_array_equal(alone.elbo, watched.elbo)
+    for steps in (11, 30):
+        again, _ = monitored_case()
+        resumed = fit(
+            again, data, steps=steps, batch_size=7, progress=False, monitor=lambda: {"x": [1, 2]}, every=7,
+            checkpoint=tmp_path / "run.npz",
+        )  # fmt: skip
+    np.testing.assert_array_equal(resumed.elbo, watched.elbo)
+    assert [look["step"] for look in resumed.monitored] == [0, 7, 11, 14, 21, 28, 30]
+
+
+def test_monitors_need_steps_of_equal_size():
+    model, data = monitored_case()
+    with pytest.raises(ValueError, match="every=0"):
+        fit(model, data, steps=5, every=0)
+    with pytest.raises(ValueError, match="L-BFGS has no steps of equal size"):
+        fit(model, data, steps=5, optimizer=LBFGS(), monitor=dict)

@@ -193,9 +193,11 @@ def heterogeneous_run(
     train, held_out = whole.data.split(test=test, seed=split)
     names = whole.likelihoods if len(whole.likelihoods) > 1 else whole.likelihoods * train.num_outputs
     chosen = author_constants(study, train.input_dim, model) | (constants or {})
-    fitted = heterogeneous_model(
-        model, train, [_likelihood(name) for name in names], latents=latents, inducing=inducing
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = heterogeneous_model(
+            model, train, [_likelihood(name) for name in names], latents=latents, inducing=inducing
+        )
     draw = fitted.batches(train, most_rows, 1) if isinstance(fitted, AugmentedMOGP) else train.batches(most_rows, 1)
     rows = draw(0)
     scored = {"train": _some(train, most_rows), "test": _some(held_out, most_rows)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -215,7 +216,27 @@ def _per_output(data: MultiOutputData, likelihoods: Likelihoods) -> PerOutput:
         likelihoods = {name: likelihoods[name] for name in data.names if name in likelihoods}
     outputs = PerOutput(likelihoods)
     outputs.check(data)
+    _warn_of_constants(data)
     return outputs
+
+
+def _warn_of_constants(data: MultiOutputData) -> None:
+    """Columns that say nothing are no error, but hardly what was meant."""
+    still = np.flatnonzero(np.ptp(data.X, axis=0) == 0) if len(data.X) > 1 else ()
+    if len(still):
+        which = ", ".join(map(str, still))
+        warnings.warn(
+            f"input column {which} is constant: it cannot tell rows apart, and its lengthscales will not be learned. "
+            "Drop it.",
+            stacklevel=4,
+        )
+    for own in data.outputs:
+        if len(own) > 1 and np.ptp(own.Y) == 0:
+            warnings.warn(
+                f"all {len(own)} targets of output {own.name!r} are {own.Y.flat[0]:g}: there is nothing to learn about "
+                "their spread, and a likelihood without a lower bound on it may run away. Check the column.",
+                stacklevel=4,
+            )
 
 
 def _latents(data: MultiOutputData, outputs: PerOutput, latents: int | None) -> int:

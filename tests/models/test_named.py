@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from mogp import likelihoods as lik
 from mogp.data import MultiOutputData
-from mogp.models import ccgp, cgp, hetmogp_lmc
+from mogp.models import AugmentedMOGP, accgp, ccgp, cgp, hetmogp_cpm, hetmogp_lmc, twofold
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
 
@@ -85,7 +86,7 @@ def test_variances_of_independent_functions_are_trained(single):
 
 def test_constant_inputs_still_give_a_model():
     data = MultiOutputData.from_arrays(np.ones((5, 1)), np.arange(5.0))
-    with pytest.warns(UserWarning, match="1 distinct inputs"):
+    with pytest.warns(UserWarning, match="1 distinct inputs"), pytest.warns(UserWarning, match="column 0 is constant"):
         model = ccgp(data, lik.HeteroscedasticGaussian())
     assert np.isfinite(model.elbo(data))
 
@@ -110,3 +111,104 @@ def test_constant_inputs_still_give_a_model():
 def test_what_does_not_fit_is_refused_with_what_was_given(several, call, error, said):
     with pytest.raises(error, match=said):
         call(several)
+
+
+def test_augmented_model_counts_the_data_twice_and_the_divergence_once(single, randomise):
+    """Giraldo 11.17."""
+    plain = ccgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    double = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    randomise(plain, 2)
+    copy_posterior(double, plain)
+    double.prior.W.assign(np.vstack([plain.prior.W] * 2))
+    np.testing.assert_allclose(double.data_terms(single), np.repeat(plain.data_terms(single), 2), rtol=1e-10)
+    np.testing.assert_allclose(double.kl(), plain.kl(), rtol=1e-12)
+    np.testing.assert_allclose(double.elbo(single), 2 * plain.data_terms(single)[0] - plain.kl(), rtol=1e-10)
+
+
+def test_copies_of_an_augmented_output_have_weights_and_mini_batches_of_their_own(single):
+    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    assert isinstance(model, AugmentedMOGP)
+    assert model.names == ("y", "y (copy)")
+    assert model.prior.W.shape == (4, 2)
+    one, two = model.batches(single, 10, seed=3)(tf.constant(0)).outputs
+    assert one.Y.shape == two.Y.shape == (5, 1)
+    assert not np.array_equal(one.Y, two.Y)
+    np.testing.assert_allclose([np.sum(one.weight), np.sum(two.weight)], 20.0)
+    whole = model.batches(single)(tf.constant(0)).outputs
+    np.testing.assert_array_equal(whole[0].Y, whole[1].Y)
+
+
+def test_predictions_of_an_augmented_model_are_of_the_first_output_unless_the_copy_is_named(single, randomise):
+    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    randomise(model, 2)
+    X = single.X[:4]
+    np.testing.assert_array_equal(model.predict_y(X)[0], model.predict_y(X, "y")[0])
+    assert np.abs(model.predict_y(X)[0] - model.predict_y(X, "y (copy)")[0]).max() > 1e-3
+    assert list(model.predict(X)["output"].unique()) == ["y"]
+    densities = model.predict_log_density(single)
+    assert set(densities) == {"y", "y (copy)"}
+    both = model.predict_log_density(twofold(single))
+    np.testing.assert_array_equal(densities["y (copy)"], both["y (copy)"])
+
+
+@pytest.mark.parametrize("size", [1, 0, [5, 5], "all"])
+def test_augmented_batches_are_one_number_that_can_be_halved(single, size):
+    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    with pytest.raises(ValueError, match="halved for each copy"):
+        model.batches(single, size)
+
+
+def test_an_augmented_model_has_one_output(several):
+    with pytest.raises(ValueError, match="one output, the data have 3"):
+        accgp(several, lik.Gaussian())
+
+
+@pytest.mark.parametrize("make", [hetmogp_lmc, hetmogp_cpm])
+def test_outputs_may_have_their_own_inputs_and_batch_sizes(make, rng):
+    data = MultiOutputData.from_list(
+        [(rng.uniform(size=(12, 1)), rng.normal(size=12)), (rng.uniform(size=(30, 1)), rng.poisson(2.0, 30))],
+        names=["few", "many"],
+    )
+    model = make(data, [lik.HeteroscedasticGaussian(), lik.Poisson()], inducing=5)
+    from mogp import fit
+
+    before = float(model.elbo(data))
+    fit(model, data, steps=80, batch_size={"few": 4, "many": 15}, progress=False)
+    assert float(model.elbo(data)) > before
+
+
+def test_mini_batches_of_one_pass_average_to_the_full_objective(rng):
+    """Giraldo 11.18."""
+    data = MultiOutputData.from_arrays(
+        rng.uniform(size=(12, 1)), np.column_stack([rng.normal(size=12), rng.poisson(2.0, 12)]), names=["a", "b"]
+    )
+    model = hetmogp_lmc(data, [lik.HeteroscedasticGaussian(), lik.Poisson()], inducing=5)
+    source = data.batches(4, seed=1)
+    parts = [float(model.elbo(source(step))) for step in range(3)]
+    np.testing.assert_allclose(np.mean(parts), model.elbo(data), rtol=1e-10)
+
+
+def test_constant_columns_are_named_in_a_warning(rng):
+    X = np.column_stack([rng.uniform(size=10), np.full(10, 3.0)])
+    data = MultiOutputData.from_arrays(X, rng.normal(size=10), names=["y"])
+    with pytest.warns(UserWarning, match="input column 1 is constant.*Drop it"):
+        hetmogp_lmc(data, lik.Gaussian(), inducing=4)
+    still = MultiOutputData.from_arrays(X[:, :1], np.zeros(10), names=["flat"])
+    with pytest.warns(UserWarning, match="all 10 targets of output 'flat' are 0"):
+        hetmogp_cpm(still, lik.Gaussian(), inducing=4)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "targets", "said"),
+    [
+        (lik.Beta(), [0.2, 0.0, 0.5], r"1 out-of-range target, first at row 1 \(0.0\).*numpy.clip"),
+        (lik.Beta(), [0.2, 0.5, 1.0], r"first at row 2 \(1.0\)"),
+        (lik.Poisson(), [1, -2, 3], r"1 negative target, first at row 1 \(-2.0\); counts must be >= 0"),
+        (lik.Poisson(), [1, 2.5, 3], r"1 fractional target, first at row 1 \(2.5\)"),
+    ],
+)
+@pytest.mark.parametrize("make", [hetmogp_lmc, hetmogp_cpm, ccgp, accgp, cgp])
+def test_targets_that_a_likelihood_cannot_take_are_refused_before_anything_is_built(make, likelihood, targets, said):
+    data = MultiOutputData.from_arrays([[0.0], [0.5], [1.0]], targets, names=["y"])
+    with pytest.raises(ValueError, match=said):
+        make(data, likelihood)
