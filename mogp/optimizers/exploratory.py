@@ -46,33 +46,37 @@ class Exploratory(GradientOptimizer):
 
     def evaluate(self, loss: Loss, others: Sequence[tf.Variable] = ()) -> Evaluation:
         r"""Averages over draws of $\theta$ of the loss, its gradients and their squares (as `curvature`)."""
+        if not self.samples:
+            return self._flat_look(loss, others)
         mu = self.mean
-        looks = []
-        for draw in range(max(self.samples, 1)):
-            if self.samples:
-                self.parameters.write(mu + self._spread(self._noise(draw)))
-            looks.append(self._look(loss, others))
-        if self.samples:
-            self.parameters.write(mu)
-        count = len(looks)
-        g = self._mean([self.parameters.flatten(look.gradients) for look in looks])
-        beside = [tf.add_n([look.others[i] for look in looks]) / count for i in range(len(others))]
-        return Evaluation(
-            tf.add_n([look.value for look in looks]) / count,
-            [g],
-            self._mean([look.curvature for look in looks]),
-            beside,
-        )
+
+        def look_at(draw: tf.Tensor | int) -> Evaluation:
+            self.parameters.write(mu + self._spread(self._noise(draw)))
+            return self._flat_look(loss, others)
+
+        seen = look_at(0)
+        if self.samples > 1:
+            parts = tf.nest.flatten(seen)
+
+            def add(draw: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
+                return draw + 1, *(a + b for a, b in zip(sums, tf.nest.flatten(look_at(draw)), strict=True))
+
+            _, *sums = tf.while_loop(lambda draw, *_: draw < self.samples, add, (tf.constant(1, tf.int64), *parts))
+            seen = tf.nest.pack_sequence_as(seen, [total / self.samples for total in sums])
+        self.parameters.write(mu)
+        return seen
+
+    def _flat_look(self, loss: Loss, others: Sequence[tf.Variable]) -> Evaluation:
+        """The loss at the parameters' present values, with one gradient for all of them."""
+        seen = self._look(loss, others)
+        return seen._replace(gradients=[self.parameters.flatten(seen.gradients)])
 
     def _look(self, loss: Loss, others: Sequence[tf.Variable]) -> Evaluation:
         """The loss at the parameters' present values."""
         seen = super().evaluate(loss, others)
         return seen._replace(curvature=self.parameters.flatten(seen.gradients) ** 2)
 
-    def _mean(self, tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-        return tf.add_n(tensors) / len(tensors)
-
-    def _noise(self, draw: int) -> tf.Tensor:
+    def _noise(self, draw: tf.Tensor | int) -> tf.Tensor:
         number = self._steps * max(self.samples, 1) + draw
         seed = tf.stack([tf.constant(self.seed, tf.int64), number])
         return tf.random.stateless_normal([self.parameters.size], seed, dtype=self.parameters.dtype)
