@@ -12,6 +12,8 @@ _BUILT_FROM = {
     "Independent": ("rasmussen2006",),
     "LMC": ("alvarez2012kernels", "goovaerts1997"),
     "ICM": ("bonilla2008multitask",),
+    "CPM": ("giraldo2021thesis", "alvarez2011convolved"),
+    "AugmentedMOGP": ("giraldo2021thesis",),
     "ExactLMC": ("alvarez2012kernels", "goovaerts1997"),
     "Full": ("hensman2015classification",),
     "Parsimonious": ("panos2019thesis", "opper2009variational"),

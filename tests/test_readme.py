@@ -68,3 +68,15 @@ def test_the_replica_example_runs_on_the_data_or_their_stand_in():
     assert len(scope["table"]) == sum(scope["test"].sizes)
     assert scope["mean"].shape == (2, 1)
     assert scope["wider"].names[-1] == "Osi12"
+
+
+def test_the_example_of_optimisers_and_priors_runs():
+    example = next(block for block in blocks() if "FNG" in block)
+    for written, shorter in (("steps=500", "steps=5"), ("inducing=40", "inducing=8"), ("N=500", "N=80")):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    assert len(scope["nlpd"]) == 3
+    assert len(scope["spread"]) == 10
+    assert np.ptp([np.asarray(one).sum() for one in scope["spread"]]) > 0

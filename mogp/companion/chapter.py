@@ -118,7 +118,7 @@ class Chapter:
             yield axes
             standins = [use for use in uses if use.source == "stand-in"]
             if standins:
-                figure.text(0.5, -0.01, f"Drawn from {provenance.describe(standins)}.", **_FACE)
+                _say_below(figure, f"Drawn from {provenance.describe(standins)}.")
             svg, png = _render(figure, "svg"), _render(figure, "png")
         finally:
             plt.close(figure)
@@ -311,6 +311,16 @@ _FACE: dict[str, Any] = {
     "color": "#8A4B00",
     "bbox": {"facecolor": "#FFF3DC", "edgecolor": "#E69F00", "boxstyle": "round,pad=0.35"},
 }
+
+
+def _say_below(figure: Figure, words: str) -> None:
+    """Put words under a figure, legends included; these would otherwise move down with the lower edge."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
+    bottom = figure.get_tightbbox().y0 / figure.get_figheight()
+    figure.text(0.5, min(bottom, 0.0) - 0.01, words, **_FACE)
 
 
 def _render(figure: Figure, kind: str) -> bytes:

@@ -265,3 +265,23 @@ def test_png_of_a_large_figure_replaces_its_svg_on_the_page(ma3: Chapter, shown:
     assert '<img src="data:image/png;base64,' in html(shown[0])
     bundle = shown[0]._repr_mimebundle_()
     assert Image.open(io.BytesIO(base64.b64decode(bundle["image/png"]))).width > 500
+
+
+def test_the_note_on_a_stand_in_stands_clear_of_a_legend_below_the_figure():
+    import matplotlib.pyplot as plt
+
+    from mogp.companion.chapter import _render, _say_below
+    from mogp.plotting import use_style
+
+    use_style()
+    figure, ax = plt.subplots(figsize=(6, 3))
+    ax.plot([1, 2], label="a line")
+    legend = figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center")
+    _say_below(figure, "Drawn from a stand-in.")
+    before = legend.get_window_extent().transformed(figure.transFigure.inverted())
+    _render(figure, "png")
+    after = legend.get_window_extent().transformed(figure.transFigure.inverted())
+    note = figure.texts[-1].get_window_extent().transformed(figure.transFigure.inverted())
+    assert after.y0 == pytest.approx(before.y0, abs=0.01)
+    assert note.y1 <= after.y0
+    plt.close(figure)
