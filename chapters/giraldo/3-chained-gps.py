@@ -9,7 +9,7 @@
 #     language: python
 #     name: python3
 #   mogp:
-#     finished: false
+#     finished: true
 # ---
 
 # %% [markdown]
@@ -17,50 +17,79 @@
 #
 # Most likelihoods have more than one parameter, and nothing says that only the mean should depend on the input. A *chained*
 # GP {cite}`saul2016chained` gives every parameter of the likelihood a latent function; the *correlated* chained GP of
-# {cite}`giraldo2021thesis` lets these functions share latent processes. This chapter works through both on the
-# motorcycle data {cite}`silverman1985`.
+# {cite}`giraldo2021thesis` lets these functions share latent processes, and the *augmented* one trains it on two copies
+# of its output. This chapter builds the three, trains them with the thesis's optimiser and with a plainer one, and asks
+# where the differences in its tables come from.
 #
-# **What it shows.** Why constant noise fails there; the likelihoods of the library with their links and closed forms, each
-# checked against quadrature; CGP and CCGP under the same optimiser (Figures 3.2 and 3.3, Table 3.1, without their
-# third model); that the usual objective of a CCGP is *not* a bound, with an example where it exceeds the evidence; how
-# to estimate a predictive density; two outputs of different type in one model; and what the printed tables say against
-# the text about them.
-#
-# **What is missing.** Optimisers (§3.6–3.8, Figure 3.1) and the augmented model ACCGP on real data (§3.9–3.10, Table 3.2).
-#
-# **Data.** The motorcycle data, 133 points; the synthetic toy T1 of the thesis.
-#
-# **Time.** Measured on one core, beyond ten seconds to start: 15 seconds at `smoke`, a minute at `quick`; `long` trains about
-# twenty times as many steps.
+# | | |
+# |---|---|
+# | **Shows** | Figures 3.1–3.3, Tables 3.1 and 3.2, the table of Appendix I; claims giraldo-3-c1 to c10, giraldo-g-c1, giraldo-i-c1 |
+# | **Adds** | each closed form against quadrature; an example where the objective of a CCGP exceeds the evidence; what the start value of FNG does to the weights; the augmented model against a CCGP whose KL counts half; coverage of the intervals; how to estimate a predictive density; two outputs of different type in one model |
+# | **Data** | the motorcycle data {cite}`silverman1985`, 133 points; five regression tables of the UCI repository; the synthetic toy T1 of the thesis |
+# | **Time** | TIMES |
 
 # %% tags=["parameters"]
 profile = "quick"
 seed = 0
 
 # %%
-from mogp.companion import Chapter
+import warnings
 
-chapter = Chapter("giraldo/3", profile=profile, seed=seed)
-settings = chapter.settings(
-    smoke=dict(steps=60, splits=1, toy_steps=60, toy_points=300, repeats=100),
-    quick=dict(steps=800, splits=3, toy_steps=800, toy_points=500, repeats=300),
-    long=dict(steps=3000, splits=15, toy_steps=5000, toy_points=1000, repeats=1000),
-    paper=dict(steps=10_000, splits=15, toy_steps=10_000, toy_points=2000, repeats=1000),
-)
-
-# %%
 import gpflow
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from scipy import special, stats
 
-from mogp import MultiOutputData, fit, likelihoods, metrics
-from mogp.models import ccgp, cgp, hetmogp_lmc
+from mogp import MultiOutputData, datasets, fit, likelihoods, metrics
+from mogp.companion import Chapter
+from mogp.datasets.scaling import unit_interval
+from mogp.experiments import sweep
+from mogp.experiments.heterogeneous import STUDIES, author_constants, author_start, heterogeneous_model, optimiser
+from mogp.models import accgp, ccgp, cgp, hetmogp_lmc
 from mogp.optimizers import NaturalAdam
 from mogp.plotting import COLOURS, bands
 from mogp.project import data_folder
+
+chapter = Chapter("giraldo/3", profile=profile, seed=seed)
+
+# %% [markdown]
+# The settings are the whole difference between the profiles. `descent` is Figure 3.1, `motor` Figures 3.2 and 3.3 with Table 3.1,
+# `table` Table 3.2. The thesis takes fifteen starts and says nothing about the number of steps; 2000 is what its author's
+# released code suggests.
+
+# %%
+SMALL, ALL = ("motor", "yacht", "boston", "concrete"), ("motor", "yacht", "boston", "concrete", "bike", "protein")
+settings = chapter.settings(
+    smoke=dict(
+        steps=3, toy_steps=2, toy_points=100, repeats=20, eager=True, workers=0, levels=False,
+        descent=dict(starts=1, steps=1, every=1, small_rates=("yacht",)),
+        motor=dict(splits=1, starts=1, steps=1, exact_splits=1, exact_steps=1),
+        table=dict(cells=(("HG", ("yacht",)),), inducing=(20,), starts=1, steps=1, most_rows=30),
+    ),
+    quick=dict(
+        steps=600, toy_steps=400, toy_points=500, repeats=300, eager=False, workers=0, levels=False,
+        descent=dict(starts=1, steps=300, every=20, small_rates=("yacht",)),
+        motor=dict(splits=2, starts=1, steps=1000, exact_splits=1, exact_steps=400),
+        table=dict(cells=(("HG", SMALL),), inducing=(20,), starts=1, steps=500, most_rows=300),
+    ),
+    long=dict(
+        steps=3000, toy_steps=2000, toy_points=1000, repeats=1000, eager=False, workers=2, levels=False,
+        descent=dict(starts=5, steps=1000, every=25, small_rates=("boston", "yacht")),
+        motor=dict(splits=5, starts=2, steps=2000, exact_splits=5, exact_steps=1500),
+        table=dict(cells=(("HG", ALL), ("Bt", ALL), ("Ga", ALL)), inducing=(20, 40), starts=2, steps=1000, most_rows=500),
+    ),
+    paper=dict(
+        steps=10_000, toy_steps=10_000, toy_points=2000, repeats=1000, eager=False, workers=None, levels=True,
+        descent=dict(starts=15, steps=2000, every=25, small_rates=("boston", "yacht")),
+        motor=dict(splits=15, starts=15, steps=2000, exact_splits=15, exact_steps=10_000),
+        table=dict(cells=(("HG", ALL), ("Bt", ALL), ("Ga", ALL)), inducing=(20, 40), starts=15, steps=2000, most_rows=10**6),
+    ),
+)  # fmt: skip
+tf.config.run_functions_eagerly(settings.eager)  # for two or three steps a compiled graph does not pay
 
 # %% [markdown]
 # ## Why constant noise fails (§3.1–3.2)
@@ -86,17 +115,20 @@ from mogp.project import data_folder
 # \mathrm{KL}\big[q(\mathbf u_j)\,\|\,p(\mathbf u_j)\big].
 # $$
 #
-# All models of this chapter get the same 20 inducing points a function, the same steps and the same optimiser: natural
-# gradients for $q(\mathbf u)$ and Adam for the rest, on all the data.
+# Here and wherever a model is needed as an example, training is plain: natural gradients for $q(\mathbf u)$ and Adam for
+# the rest, on all the data, with 20 inducing points a function. The comparisons of the thesis, further down, use its own
+# optimiser on mini-batches.
 
 # %%
 motor = chapter.load("motor")
 observations = motor.data
 NAME = motor.outputs[0]
+HG = likelihoods.HeteroscedasticGaussian
 constructors = {
-    "constant noise": lambda data: cgp(data, likelihoods.Gaussian(0.1), inducing=20, seed=seed),
-    "CGP": lambda data: cgp(data, likelihoods.HeteroscedasticGaussian(), inducing=20, seed=seed),
-    "CCGP": lambda data: ccgp(data, likelihoods.HeteroscedasticGaussian(), latents=2, inducing=20, seed=seed),
+    "constant noise": lambda data: cgp(data, likelihoods.Gaussian(0.1), inducing=20),
+    "CGP": lambda data: cgp(data, HG(), inducing=20),
+    "CCGP": lambda data: ccgp(data, HG(), latents=2, inducing=20),
+    "ACCGP": lambda data: accgp(data, HG(), latents=2, inducing=20),
 }
 
 
@@ -105,7 +137,7 @@ def trained(model, data, steps=settings.steps):
     return model
 
 
-whole = {name: trained(constructors[name](observations), observations) for name in ("constant noise", "CGP")}
+whole = {name: trained(constructors[name](observations), observations) for name in ("constant noise", "CGP", "CCGP")}
 
 # %% tags=["hide-input"]
 grid = np.linspace(motor.X.min() - 0.1, motor.X.max() + 0.1, 200)[:, None]
@@ -117,8 +149,8 @@ def milliseconds(x):
 
 
 fig, axes = plt.subplots(1, 2, figsize=(7.6, 3.5), sharey=True)
-for ax, (name, model) in zip(axes, whole.items(), strict=True):
-    mean, var = (np.asarray(part)[:, 0] for part in model.predict_y(grid, 0))
+for ax, name in zip(axes, ("constant noise", "CGP"), strict=True):
+    mean, var = (np.asarray(part)[:, 0] for part in whole[name].predict_y(grid, 0))
     bands(ax, milliseconds(grid), y_mean + y_sd * mean, y_sd * np.sqrt(var), label="mean", band_label="mean ± 2 sd")
     ax.plot(milliseconds(motor.X), y_mean + y_sd * motor.Y, "k.", ms=4, label="observed")
     ax.set(title={"CGP": "variance as a function"}.get(name, name), xlabel="time after impact (ms)")
@@ -146,8 +178,8 @@ def by_zone(model):
 pd.DataFrame(
     [
         {"model": name, "zone": zone, "share inside 95 % interval": f"{share:.2f}", "mean sd": f"{sd:.3f}"}
-        for name, model in whole.items()
-        for zone, share, sd in by_zone(model)
+        for name in ("constant noise", "CGP")
+        for zone, share, sd in by_zone(whole[name])
     ]
 ).pivot(index="zone", columns="model").loc[list(zones)]
 
@@ -230,9 +262,65 @@ chapter.table(
 )
 
 # %% [markdown]
-# Appendix I of the thesis lists all but the Exponential and the zero-inflated Poisson. Its Gamma has a *rate*, not a scale, as second parameter, and its Exponential
-# has mean $e^{-f}$: the text leaves both open, the released code settles them.
+# Appendix I of the thesis lists all but the Exponential and the zero-inflated Poisson. Its Gamma has a *rate*, not a scale, as second
+# parameter, and its Exponential has mean $e^{-f}$: the text leaves both open, the released code settles them.
 #
+# The appendix also gives a rule for the number $Q$ of latent processes of a model with several outputs: one for each function
+# ($Q=J$) up to five outputs, three from then on. The library takes it where no number is given. Against the numbers that the
+# thesis used:
+
+# %%
+APPENDIX = {
+    "Gaussian": 1, "Poisson": 1, "Bernoulli": 1, "HeteroscedasticGaussian": 2, "Beta": 2, "Gamma": 2
+}  # fmt: skip
+T1 = ["HeteroscedasticGaussian", "Beta", "Bernoulli"]
+T2 = [*T1, "Gamma", "Exponential"]
+outputs_of = {
+    "HUMAN": ["Bernoulli", "HeteroscedasticGaussian", "Beta"],
+    "LONDON": ["HeteroscedasticGaussian", "Bernoulli"],
+    "NAVAL": ["Beta", "Gamma"],
+    "TRAFFIC": ["Poisson"] * 4,
+    "SARCOS": ["HeteroscedasticGaussian"] * 7,
+    "T1": T1,
+    "T2": T2,
+    "T3": [*T2, "Gaussian", "Beta", "Bernoulli", "Gamma", "Exponential"],
+}
+
+
+def latents_by_rule(names):
+    """The number of latent GPs that the library takes for such outputs when none is given."""
+    few = np.linspace(0.1, 0.9, 3)[:, None]
+    target = {"Bernoulli": np.array([0.0, 1.0, 0.0]), "Poisson": np.array([1.0, 2.0, 0.0])}
+    data = MultiOutputData.from_list([(few, target.get(name, few[:, 0])) for name in names])
+    model = hetmogp_lmc(data, [getattr(likelihoods, name)() for name in names], inducing=2)
+    return model.prior.num_functions, model.prior.W.shape[1]
+
+
+rule = pd.DataFrame(
+    {name: (len(names), *latents_by_rule(names), STUDIES[name]["latents"]) for name, names in outputs_of.items()},
+    index=["outputs D", "functions J", "Q by the rule", "Q used in the thesis"],
+).T
+rule
+
+# %%
+as_printed = {name: getattr(likelihoods, name)().latent_dim for name in APPENDIX} == APPENDIX
+named = rule.loc[["HUMAN", "LONDON", "NAVAL", "TRAFFIC"], "Q by the rule"].tolist()
+broken_by = rule.index[rule["Q by the rule"] != rule["Q used in the thesis"]]
+chapter.claim(
+    "giraldo-i-c1",
+    holds=bool(as_printed and named == [5, 3, 4, 4] and len(broken_by) == 0),
+    measured=f"J_d of the library {'as' if as_printed else 'not as'} printed; the rule gives {', '.join(map(str, named))} for HUMAN, "
+    "LONDON, NAVAL, TRAFFIC; "
+    + "; ".join(
+        f"{name} (D = {rule.loc[name, 'outputs D']}, J = {rule.loc[name, 'functions J']}) used "
+        f"{rule.loc[name, 'Q used in the thesis']} in place of {rule.loc[name, 'Q by the rule']}"
+        for name in broken_by
+    ),
+    note="The rule describes the real data sets. The toys with up to five outputs break it; so does ACCGP below, which has two "
+    "outputs and four functions on two latent processes.",
+)
+
+# %% [markdown]
 # ## Correlated functions: CCGP (§3.5)
 #
 # The CGP's functions are independent before seeing data. In the correlated chained GP they are mixtures of $Q$ latent
@@ -242,175 +330,15 @@ chapter.table(
 # f_j(x) = \sum_{q=1}^{Q} w_{jq}\,u_q(x), \qquad u_q \sim \mathcal{GP}(0, k_q),
 # $$
 #
-# so that where the mean moves quickly the variance may know about it. In the library both are four choices:
+# so that where the mean moves quickly the variance may know about it. In the library all three models are four choices:
 #
 # | | prior | inducing variables | posterior | likelihood |
 # |---|---|---|---|---|
-# | `cgp` | independent GPs | points, one set a function | full, whitened | any |
-# | `ccgp` | LMC with $Q$ latent GPs | points, one set a latent GP | full, whitened | any |
-
-# %% [markdown]
-# ### What the printed tables say
+# | `cgp` | independent GPs | points, one set a function | full | any |
+# | `ccgp` | LMC with $Q$ latent GPs | points, one set a latent GP | full | any |
+# | `accgp` | the same, with weights for two copies | the same | full | any, twice |
 #
-# The thesis compares three models: CGP, CCGP and *augmented* CCGP (ACCGP), a CCGP trained on two copies of its output (last section).
-# Four of its claims are about its own tables, and can be checked on them before anything is run; the printed numbers are kept as
-# files with the project. Table 3.1 has the motorcycle data. With three quarters of them for training, the text calls ACCGP the
-# best model again:
-
-# %%
-published = pd.read_csv(data_folder() / "published" / "giraldo-table-3-1.csv").set_index(["split", "model"])
-three_quarters = published.loc["75/25"]
-chapter.claim(
-    "giraldo-3-c4",
-    holds=bool(three_quarters["test"].idxmin().startswith("ACCGP")),
-    measured=f"lowest printed test NLPD: {three_quarters['test'].idxmin()} ({three_quarters['test'].min():.3f}); lowest "
-    f"training NLPD: {three_quarters['train'].idxmin()} ({three_quarters['train'].min():.3f})",
-    note="Checked on the printed table. It holds for the training NLPD only; on test data CCGP is lower.",
-)
-
-# %% [markdown]
-# Table 3.2 has 21 rows (three likelihoods, seven data sets) for each of two sizes of the inducing set. Lower is better.
-
-# %%
-printed = pd.read_csv(data_folder() / "published" / "giraldo-table-3-2.csv")
-models = ["CGP", "CCGP", "ACCGP"]
-printed["CCGP wins"] = printed["CCGP"] < printed["CGP"]
-lowest = printed[models].eq(printed[models].min(axis=1), axis=0)
-wins, cells = printed.groupby("inducing")["CCGP wins"].sum(), printed.groupby("inducing").size()
-share = printed["CCGP wins"].mean()
-chapter.claim(
-    "giraldo-3-c6",
-    holds=bool(0.65 <= share < 0.70),
-    measured=f"CCGP below CGP in {wins[20]}/{cells[20]} (M = 20) and {wins[40]}/{cells[40]} (M = 40) cells: {share:.0%}",
-    note="Checked on the printed table.",
-)
-
-# %%
-best_or_tied = lowest.groupby(printed["inducing"]).sum()
-chapter.claim(
-    "giraldo-3-c7",
-    holds=bool((best_or_tied.idxmax(axis=1) == "ACCGP").all()),
-    measured="; ".join(
-        f"M = {size}: lowest or tied ACCGP {row['ACCGP']}, CCGP {row['CCGP']}, CGP {row['CGP']} of {cells[size]}"
-        for size, row in best_or_tied.iterrows()
-    ),
-    note="Checked on the printed table.",
-)
-
-# %%
-ordered = printed[printed["data"].isin(["motor", "concrete", "bike", "CTslice"])]
-broken = ordered[~((ordered["ACCGP"] < ordered["CCGP"]) & (ordered["CCGP"] < ordered["CGP"]))]
-reverse = printed["data"].isin(["boston", "protein"])
-cgp_first = (printed[models].idxmin(axis=1) == "CGP") & lowest["CGP"]
-others = printed[reverse & ~cgp_first]
-
-
-def cell_names(rows):
-    return ", ".join(f"{row.data} {row.likelihood} M = {row.inducing}" for row in rows.itertuples())
-
-
-chapter.claim(
-    "giraldo-3-c8",
-    holds=bool(len(broken) == 0),
-    measured=f"ACCGP < CCGP < CGP fails in {len(broken)} of {len(ordered)} cells ({cell_names(broken)}); CGP lowest in "
-    f"{int((reverse & cgp_first).sum())} of {int(reverse.sum())} boston and protein cells (not in {cell_names(others)})",
-    note="Checked on the printed table: the prose overlooks three cells, and in the exception it names for protein the tie "
-    "is between CCGP and ACCGP, not between CCGP and CGP.",
-)
-pd.concat([broken, others])[["data", "likelihood", "inducing", *models]].reset_index(drop=True)
-
-# %% [markdown]
-# ### CGP against CCGP
-#
-# The thesis trains on half and on three quarters of the data. One split is an anecdote on 133 points, so we draw several and
-# show the first.
-
-# %%
-held_out = {"50/50": 0.5, "75/25": 0.25}
-
-
-def nlpd(model, data):
-    return metrics.nlpd(np.asarray(model.predict_log_density(data)[NAME]))
-
-
-fitted, scores = {}, []
-for split, share in held_out.items():
-    for number in range(settings.splits):
-        train, test = observations.split(test=share, seed=seed + number)
-        for name, construct in constructors.items():
-            model = trained(construct(train), train)
-            scores.append(
-                {
-                    "split": split,
-                    "number": number,
-                    "model": name,
-                    "train": nlpd(model, train),
-                    "test": nlpd(model, test),
-                }
-            )
-            if number == 0:
-                fitted[split, name] = model, train, test
-scores = pd.DataFrame(scores)
-
-
-def prediction_panel(ax, model, train, test):
-    mean, var = (np.asarray(part)[:, 0] for part in model.predict_y(grid, 0))
-    sd = np.sqrt(var)
-    ax.plot(grid, mean, color=COLOURS["blue"], label="mean")
-    ax.plot(grid, mean + 2 * sd, "--", color=COLOURS["blue"], lw=1.3, label="mean ± 2 sd")
-    ax.plot(grid, mean - 2 * sd, "--", color=COLOURS["blue"], lw=1.3)
-    ax.plot(train.inputs(0), train[0].Y, "kx", ms=5, label="train")
-    ax.plot(test.inputs(0), test[0].Y, "o", ms=4, color=COLOURS["red"], label="test")
-    ax.set(xlabel="time (standardised)", ylim=(-4.2, 4.2))
-
-
-for identifier, split in {"giraldo-fig-3-2": "50/50", "giraldo-fig-3-3": "75/25"}.items():
-    with chapter.figure(
-        identifier,
-        ncols=2,
-        figsize=(7.6, 3.7),
-        sharey=True,
-        data=motor,
-        partial="the panels of ACCGP arrive with the rest of the chapter",
-        alt=f"Predictions of CGP and CCGP on the motorcycle data, split {split}, with bands of two standard deviations.",
-    ) as panels:
-        for ax, name in zip(panels, ("CGP", "CCGP"), strict=True):
-            prediction_panel(ax, *fitted[split, name])
-            ax.set_title(f"{name}, {split} split")
-        panels[0].set(ylabel="acceleration (standardised)")
-        panels[0].figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-
-# %%
-measured = scores.groupby(["split", "model"])[["train", "test"]].agg(["mean", "std"])
-table = pd.DataFrame(
-    {
-        f"{part} NLPD": [
-            f"{measured.loc[row, (part, 'mean')]:.3f}"
-            + (f" ± {measured.loc[row, (part, 'std')]:.3f}" if settings.splits > 1 else "")
-            for row in measured.index
-        ]
-        for part in ("train", "test")
-    },
-    index=measured.index,
-).join(published.add_prefix("published "))
-table = table.reindex(
-    pd.MultiIndex.from_product([held_out, ["constant noise", "CGP", "CCGP"]], names=["split", "model"])
-)
-chapter.table("giraldo-table-3-1", table, data=motor, partial="ACCGP arrives with the rest of the chapter")
-
-# %% [markdown]
-# Two things stand out. The step from constant to changing noise is the large one; from CGP to CCGP it is small against the spread
-# between splits of 133 points. And the printed training scores of both models are well above ours: the thesis fits them by
-# stochastic gradients on mini-batches of 20 points, and part of the printed distance between them may be distance to the
-# optimum. Paired by split, the test NLPD of CCGP minus that of CGP:
-
-# %%
-paired = scores.pivot(index=["split", "number"], columns="model", values="test")
-difference = (paired["CCGP"] - paired["CGP"]).groupby("split").agg(["mean", "min", "max"])
-difference.round(3)
-
-# %% [markdown]
-# ## The product of marginals is not a bound (§3.5–3.6)
+# ### The product of marginals is not a bound (§3.5–3.6)
 #
 # In a CCGP $f_1(x)$ and $f_2(x)$ are mixtures of the same $u_q(x)$, so they are correlated under $q$. The objective of the thesis
 # (Eq. 3.16) takes the expectation under the *product* of the marginals $q(f_1)q(f_2)$ all the same. For the heteroscedastic Gaussian the
@@ -420,14 +348,14 @@ difference.round(3)
 # \mathbb E_q \log p = -\tfrac12\log2\pi - \tfrac12 m_2 - \tfrac12 e^{-m_2 + v_2/2}\big[(y - m_1 + c)^2 + v_1\big].
 # $$
 #
-# On the fitted CCGP, against two-dimensional quadrature under the joint $q(f_1, f_2)$:
+# On the CCGP fitted to all the motorcycle data, against two-dimensional quadrature under the joint $q(f_1, f_2)$:
 
 # %%
-model, train, _ = fitted["75/25", "CCGP"]
+model = whole["CCGP"]
 likelihood = model.likelihood.likelihoods[0]
-F = model.predict_f(train.inputs(0), full_output_cov=True)
-m, cov, y = F.mean.numpy(), F.var.numpy(), train[0].Y
-product = likelihood.variational_expectations(train.inputs(0), m, np.diagonal(cov, axis1=1, axis2=2), y).numpy().sum()
+F = model.predict_f(motor.X, full_output_cov=True)
+m, cov, y = F.mean.numpy(), F.var.numpy(), observations[0].Y
+product = likelihood.variational_expectations(motor.X, m, np.diagonal(cov, axis1=1, axis2=2), y).numpy().sum()
 joint = likelihood.variational_expectations_joint(m, cov, y).numpy().sum()
 
 z, w = np.polynomial.hermite_e.hermegauss(40)
@@ -500,21 +428,800 @@ chapter.claim(
 # %% [markdown]
 # With the joint the objective stays below the evidence everywhere; with the product it is above it for most positive $y$. For a
 # CGP the two agree, because its functions are independent under $q$: its objective *is* a bound. Comparing a CCGP
-# with a CGP by this objective is therefore not fair to the CGP; compare predictions instead, as above.
+# with a CGP by this objective is therefore not fair to the CGP; compare predictions instead.
 #
+# ## Two copies of one output: ACCGP (§3.9)
+#
+# ACCGP trains a CCGP on *two copies* of its output, each with its own mixing weights and, for fairness, half of every
+# mini-batch ($A$ and $B$ are drawn independently):
+#
+# $$
+# \hat{\mathcal L} = \frac N{|A|}\sum_{a\in A}\mathbb E\log p(y_a\mid \mathbf f_1(x_a)) + \frac N{|B|}\sum_{b\in B}\mathbb E
+# \log p(y_b\mid \mathbf f_2(x_b)) - \sum_q\mathrm{KL}\big[q(\mathbf u_q)\,\|\,p(\mathbf u_q)\big].
+# $$
+#
+# The thesis insists that this is not the single-output bound written as two sums. It is right, and the reason is plain when
+# both copies get the same weights: the data term doubles, the KL does not.
+
+# %%
+single = whole["CCGP"]
+double = constructors["ACCGP"](observations)
+values = gpflow.utilities.read_values(single)
+values[".prior.W"] = np.vstack([values[".prior.W"]] * 2)
+gpflow.utilities.multiple_assign(double, values)
+
+data_single, data_double = (float(tf.reduce_sum(each.data_terms(observations))) for each in (single, double))
+kl_single, kl_double = float(single.kl()), float(double.kl())
+halved = constructors["CCGP"](observations)
+halved.kl_weight = 0.5
+gpflow.utilities.multiple_assign(halved, gpflow.utilities.read_values(single))
+chapter.claim(
+    "giraldo-3-c10",
+    holds=bool(
+        abs(data_double - 2 * data_single) <= 1e-10 * abs(data_double)
+        and abs(kl_double - kl_single) <= 1e-10 * kl_single
+        and double.prior.W.shape[0] == 2 * single.prior.W.shape[0]
+    ),
+    measured=f"data terms {data_single:.6f} and {data_double:.6f} (2× to {abs(data_double - 2 * data_single):.0e}), KL "
+    f"{kl_single:.6f} and {kl_double:.6f}; mixing weights {tuple(single.prior.W.shape)} and {tuple(double.prior.W.shape)}",
+    note="An identity of the two objectives, whatever the data.",
+)
+
+# %% [markdown]
+# The objective counts every observation twice. Its value cannot be compared with that of a CCGP, and it is not a bound. What it is
+# can be read off: with equal weights, half of it is the objective of a CCGP *whose KL counts half*, that is, a tempered
+# posterior. The library has a weight for that:
+
+# %%
+pd.DataFrame(
+    {
+        "objective (nats)": {
+            "half of ACCGP's, equal weights": f"{float(double.elbo(observations)) / 2:.10f}",
+            "CCGP with KL × ½": f"{float(halved.elbo(observations)):.10f}",
+            "CCGP": f"{float(single.elbo(observations)):.10f}",
+        }
+    }
+)
+
+# %% [markdown]
+# So a fourth model goes into the comparisons below: the CCGP with half the KL. If it does what ACCGP does, then what matters about the
+# augmentation is the weight of the data, not the second set of mixing weights.
+#
+# ## Fully natural gradients (§3.6–3.8, Appendix G)
+#
+# The thesis trains with FNG: natural gradients for the posterior, and variational optimisation (chapter 2) for everything else.
+# All hyper-parameters and inducing inputs $\theta$ get an exploratory distribution $q(\theta)=\mathcal N(\mu,\mathrm{diag}\,\sigma^2)$
+# with a penalty $\mathrm{KL}[q(\theta)\|\mathcal N(0,\lambda_1^{-1}\mathbf I)]$. A step draws one $\theta\sim q(\theta)$, takes the
+# gradient $g$ of the objective there, and moves (Eqs. 3.20–3.25)
+#
+# $$
+# \begin{aligned}
+# \mathbf V_{t+1}^{-1} &= \mathbf V_t^{-1} + 2\beta\nabla_{\mathbf V}\tilde{\mathcal L}, &
+# \mathbf m_{t+1} &= \mathbf m_t - \beta\mathbf V_{t+1}\nabla_{\mathbf m}\tilde{\mathcal L} + \upsilon\mathbf V_{t+1}\mathbf V_t^{-1}(\mathbf m_t-\mathbf m_{t-1}),\\
+# \mathbf p_{t+1} &= (1-\alpha)\,\mathbf p_t + \alpha\, g\circ g, &
+# \mu_{t+1} &= \mu_t - \alpha\,\frac{g+\lambda_1\mu_t}{r(\mathbf p_{t+1})} + \gamma\,\frac{r(\mathbf p_t)}{r(\mathbf p_{t+1})}(\mu_t-\mu_{t-1}),
+# \end{aligned}
+# $$
+#
+# with $\sigma^2=1/(\mathbf p+\lambda_1)$. There are three versions of it: $r(\mathbf p)=\mathbf p+\lambda_1$ as derived (*literal*),
+# $r(\mathbf p)=\sqrt{\mathbf p}+\lambda_1$ as recommended in Appendix G (*root*), and what the author's code runs, Adam's
+# recursion with the noise added (*Vadam*, {cite}`khan2018vadam`). The thesis states no step size; those of the code are 0.005
+# for everything, $\lambda_1=1$, and $\mathbf p_0=s_0$ between $10^4$ for one input and 10 for six and more.
+#
+# One function makes every fit of the comparisons: model, start values and optimiser as in the released code.
+
+
+# %%
+LIKELIHOODS = {"HG": "HeteroscedasticGaussian", "Bt": "Beta", "Ga": "Gamma"}
+KL_HALF = "CCGP, KL × ½"
+
+
+def chained_data(data, likelihood, source):
+    """Standardised targets for the Gaussian; between 0 and 1 for Beta and Gamma, which the thesis leaves open."""
+    stand_in = "only" if source == "stand-in" else "forbid"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", datasets.StandInWarning)
+        if data != "motor":
+            return datasets.load(data, likelihood=LIKELIHOODS[likelihood], stand_in=stand_in).data
+        whole = datasets.load("motor", stand_in=stand_in)
+    if likelihood == "HG":
+        return whole.data
+    Y = unit_interval(whole.Y, 1e-5, 0.999 if likelihood == "Bt" else 1.0)[0]
+    return MultiOutputData.from_list([(whole.X, Y)], names=whole.outputs)
+
+
+def chained_fit(
+    train, model, likelihood, start, steps, *, batch_size=100, inducing=20, optimizer="FNG", rule="vadam", rate=0.005,
+    look=None, every=None,
+):  # fmt: skip
+    """A model trained from one start as in the author's code; `look(model)` is kept every few steps."""
+    kind = getattr(likelihoods, LIKELIHOODS[likelihood])()
+    fitted = heterogeneous_model("CCGP" if model == KL_HALF else model, train, [kind], latents=2, inducing=inducing)
+    if model == KL_HALF:
+        fitted.kl_weight = 0.5
+    author_start(fitted, train.X, width=0.1 if train.input_dim == 1 else 1.0, seed=start)
+    constants = author_constants("chapter 3", train.input_dim)
+    moves = optimiser(
+        optimizer, rate=rate, rule=rule, start=constants["start"], penalty=constants["penalty"], seed=start
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a fit that failed says so in its status
+        history = fit(
+            fitted, train, steps=steps, optimizer=moves, batch_size=batch_size, seed=start, progress=False,
+            monitor=None if look is None else lambda: look(fitted), every=every or steps,
+        )  # fmt: skip
+    return fitted, moves, history
+
+
+def objective(model, rows):
+    """The negative objective; infinite where it cannot be evaluated."""
+    try:
+        return float(model.training_loss(rows))
+    except tf.errors.InvalidArgumentError:
+        return np.inf
+
+
+# %% [markdown]
+# ### Four optimisers (Figure 3.1)
+#
+# A CCGP with two latent processes, 20 inducing points and mini-batches of 100 rows, on three regression tables; all
+# optimisers begin at the same start values. The objective is evaluated on all training rows, at the mean of $q(\theta)$. SGD has the
+# step size of the released code, $10^{-15}$.
+
+
+# %%
+def descent(source, data, likelihood, optimizer, start, steps, every, rule="vadam", rate=0.005):
+    """The objective of a CCGP along one training run, and what became of weights and widths."""
+    train, _ = chained_data(data, likelihood, source).split(test=0.25, seed=0)
+
+    def look(model):
+        return {"nelbo": objective(model, train)}
+
+    model, moves, history = chained_fit(
+        train, "CCGP", likelihood, start, steps, optimizer=optimizer, rule=rule, rate=rate, look=look, every=every
+    )
+    nelbo = [one["nelbo"] for one in history.monitored]
+    nelbo += [nelbo[-1]] * (steps // every + 1 - len(nelbo))
+    return {
+        "nelbo": nelbo,
+        "status": history.status,
+        "weight": float(np.abs(model.prior.W).max()),
+        "lengthscale": float(np.median([kernel.lengthscales for kernel in model.prior.kernels.kernels])),
+        "variance": float(np.max(moves.rest.deviation) ** 2) if optimizer == "FNG" else 0.0,
+    }
+
+
+tables = {name: chapter.load(name) for name in ("yacht", "boston", "concrete")}
+source_of = {"motor": motor.source, **{name: table.source for name, table in tables.items()}}
+shown_as = {"boston": "Bt", "yacht": "HG", "concrete": "Ga"}
+starts = range(seed, seed + settings.descent["starts"])
+few = dict(steps=settings.descent["steps"], every=settings.descent["every"])
+
+
+def descents(points):
+    """The runs of the points, each from every start; a row a run."""
+    each = [
+        dict(source=source_of[point["data"]], likelihood=shown_as[point["data"]], start=start, **few, **point)
+        for point in points
+        for start in starts
+    ]
+    return sweep(descent, each, name="giraldo-3-descent", workers=settings.workers, progress=False)
+
+
+METHODS = {"SGD": "blue", "Adam": "orange", "ADAD": "green", "FNG": "red"}
+runs = descents([dict(data=data, optimizer=name) for data in shown_as for name in METHODS])
+step = np.arange(0, few["steps"] + 1, few["every"])
+curves = {key: np.array(part["nelbo"].tolist()) for key, part in runs.groupby(["data", "optimizer"])}
+
+# %% tags=["hide-input"]
+full_name = {"HG": "heteroscedastic Gaussian", "Bt": "Beta", "Ga": "Gamma"}
+with chapter.figure(
+    "giraldo-fig-3-1",
+    nrows=2,
+    ncols=2,
+    figsize=(8.4, 6.6),
+    data=list(tables.values()),
+    alt="Negative objective against the step for SGD, Adam, ADAD and FNG on boston, yacht and concrete: mean over the starts, "
+    "with a band from the smallest to the largest.",
+) as axes:
+    for ax, (data, likelihood) in zip(axes.flat, shown_as.items(), strict=False):
+        for name, colour in METHODS.items():
+            found = curves[data, name]
+            bands(
+                ax,
+                step,
+                found.mean(0),
+                lower=found.min(0),
+                upper=found.max(0),
+                color=COLOURS[colour],
+                alpha=0.15,
+                ls="--" if name == "SGD" else "-",
+            )
+        top = np.mean([curves[data, name][:, 0].mean() for name in METHODS])
+        low = min(curves[data, name].mean(0).min() for name in METHODS)
+        ax.set(
+            title=f"{data}, {full_name[likelihood]}",
+            xlabel="step",
+            ylabel="negative objective (nats)",
+            ylim=(low - 0.08 * (top - low), top + 0.12 * (top - low)),
+        )
+    axes[1, 1].axis("off")
+    lines = [
+        Line2D([], [], color=COLOURS[colour], ls="--" if name == "SGD" else "-", label=name)
+        for name, colour in METHODS.items()
+    ]
+    count = settings.descent["starts"]
+    handles = [*lines, Patch(color=COLOURS["grey"], alpha=0.3, label="smallest to largest")] if count > 1 else lines
+    axes[1, 1].legend(
+        handles=handles, loc="center", title=f"mean of {count} starts" if count > 1 else "one start", fontsize=12.5
+    )
+
+# %%
+middle = len(step) // 2
+end = pd.DataFrame(
+    {key: found.mean(0)[[0, middle, -1]] for key, found in curves.items()}, index=["start", "half", "end"]
+).T
+end.index.names = ["data", "optimiser"]
+
+
+def lowest_by_fng(data, when):
+    return bool(
+        end.loc[data, when].drop("SGD").idxmin() == "FNG"
+        and end.loc[(data, "FNG"), when] < end.loc[(data, "SGD"), when]
+    )
+
+
+yacht_drop = end.loc[("yacht", "FNG"), "start"] - end.loc[("yacht", "FNG"), "end"]
+ahead = end.loc["yacht", "end"].drop("FNG").min() - end.loc[("yacht", "FNG"), "end"]
+size = f"{settings.descent['starts']} of 5 starts, {few['steps']} steps of 0.005" if settings.descent["starts"] < 5 else (
+    f"{settings.descent['starts']} starts, {few['steps']} steps of 0.005"
+)  # fmt: skip
+
+
+def ends(data):
+    return ", ".join(f"{name} {end.loc[(data, name), 'end']:.0f}" for name in METHODS)
+
+
+chapter.claim(
+    "giraldo-3-c1",
+    holds=bool(
+        all(lowest_by_fng(data, when) for data in ("boston", "yacht") for when in ("half", "end"))
+        and ahead >= 0.1 * yacht_drop > 0
+    ),
+    measured=f"negative objective at the end: boston {ends('boston')}; yacht {ends('yacht')}; at half: boston "
+    + ", ".join(f"{name} {end.loc[('boston', name), 'half']:.0f}" for name in METHODS)
+    + "; yacht "
+    + ", ".join(f"{name} {end.loc[('yacht', name), 'half']:.0f}" for name in METHODS),
+    note=f"Mean over {size}. SGD at its published step size does not move.",
+)
+
+# %%
+drop = end.loc[("concrete", "Adam"), "start"] - end.loc["concrete", "end"].min()
+at_end = end.loc["concrete", "end"]
+chapter.claim(
+    "giraldo-3-c2",
+    holds=bool(
+        at_end["Adam"] <= at_end["FNG"] + 0.05 * drop
+        and min(at_end["ADAD"], at_end["SGD"]) > max(at_end["Adam"], at_end["FNG"])
+    ),
+    measured=f"negative objective at the end: {ends('concrete')}; at the start {end.loc[('concrete', 'Adam'), 'start']:.0f}",
+    note=f"Mean over {size}.",
+)
+
+# %% [markdown]
+# Adam, with the same step size and none of the machinery, is ahead of FNG on all three tables. The start value $s_0$ is the reason. It
+# sets the width of $q(\theta)$, and it sits in the denominator of the step too: until the squared gradients have outgrown it, every
+# parameter moves by its *bare* gradient. Weights have large gradients and get to zero before lengthscales and inducing inputs,
+# which have small ones, have moved; and at $W=0$, $\mathbf m=0$ all gradients vanish. HYB, which is FNG without the
+# exploratory distribution (natural gradients and plain Adam, both at 0.005), has no such start value:
+
+# %%
+hyb_runs = descents([dict(data=data, optimizer="HYB") for data in ("boston", "yacht")])
+reasons = pd.concat([runs[runs["optimizer"].isin(["FNG", "Adam"])], hyb_runs])
+reasons = reasons[reasons["data"].isin(["boston", "yacht"])].assign(
+    end=lambda rows: [last[-1] for last in rows["nelbo"]]
+)
+pd.DataFrame(
+    {
+        "negative objective": reasons.groupby(["data", "optimizer"])["end"].mean().map("{:.1f}".format),
+        "largest |w|": reasons.groupby(["data", "optimizer"])["weight"].mean().map("{:.3f}".format),
+        "median lengthscale": reasons.groupby(["data", "optimizer"])["lengthscale"].mean().map("{:.2f}".format),
+        "largest variance of q(θ)": reasons.groupby(["data", "optimizer"])["variance"]
+        .max()
+        .map(lambda value: f"{value:.2f}" if value else ""),
+    }
+).rename_axis(["data", "optimiser"])
+
+# %% [markdown]
+# A Beta output with $f_1=f_2=0$ is uniform, its log density zero: on boston FNG arrives at an objective of zero and
+# weights of zero, a model that ignores its inputs. The printed Table 3.2 has the like: 1.43 for CCGP on boston with Gaussian
+# noise is what a constant Gaussian scores on standardised targets (1.419). The last column is a second effect: where gradients are
+# small $s$ decays from $s_0$, so the search distribution gets *wider* as training goes on, up to $1/\lambda_1=1$.
+#
+# ### Three rules (Appendix G)
+
+
+# %%
+RULES = {
+    "vadam": ("Vadam (as run)", "red", "-"),
+    "root": ("root", "purple", "--"),
+    "literal": ("literal", "brown", ":"),
+}
+other_rules = descents(
+    [dict(data=data, optimizer="FNG", rule=rule) for data in ("boston", "yacht") for rule in ("root", "literal")]
+)
+by_rule = {key: np.array(part["nelbo"].tolist()) for key, part in other_rules.groupby(["data", "rule"])}
+by_rule |= {(data, "vadam"): curves[data, "FNG"] for data in ("boston", "yacht")}
+slower = descents(
+    [
+        dict(data=data, optimizer="FNG", rule=rule, rate=0.0005)
+        for data in settings.descent["small_rates"]
+        for rule in ("root", "literal")
+    ]
+)
+
+# %% tags=["hide-input"]
+fig, axes = plt.subplots(1, 2, figsize=(8.4, 3.6))
+for ax, data in zip(axes, ("boston", "yacht"), strict=True):
+    for key, (label, colour, dashes) in RULES.items():
+        found = by_rule[data, key]
+        bands(
+            ax, step, found.mean(0), lower=found.min(0), upper=found.max(0), color=COLOURS[colour], alpha=0.12,
+            label=label, ls=dashes,
+        )  # fmt: skip
+    ax.set_yscale("symlog", linthresh=1000)
+    ax.set(title=data, xlabel="step")
+axes[0].set(ylabel="negative objective (nats)")
+fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+plt.show()
+
+# %%
+final = {key: found[:, -1].mean() for key, found in by_rule.items()}
+slow_end = slower.assign(end=[one[-1] for one in slower["nelbo"]]).groupby(["data", "rule"])["end"].mean()
+chapter.claim(
+    "giraldo-g-c1",
+    holds=bool(all(final[data, "root"] <= final[data, "literal"] for data in ("boston", "yacht"))),
+    measured="; ".join(
+        f"{data}: root {final[data, 'root']:.3g}, literal {final[data, 'literal']:.3g}" for data in ("boston", "yacht")
+    ),
+    note=f"Negative objective at the end, mean over {size}. Both rules diverge at the step size of the released code, which runs "
+    "neither. At a tenth of it: "
+    + "; ".join(
+        f"{data} root {slow_end[data, 'root']:.0f}, literal {slow_end[data, 'literal']:.0f}"
+        for data in settings.descent["small_rates"]
+    )
+    + ".",
+    data=[tables["boston"], tables["yacht"]],
+)
+
+# %% [markdown]
+# A square root in the denominator makes steps longer by $\sqrt{\mathbf p}$ where gradients are large. That is faster where the literal
+# rule crawls, and it diverges first. Neither corrects for the start as Adam does, which may be why the code runs neither.
+#
+# ## The motorcycle data (§3.10, Figures 3.2 and 3.3, Table 3.1)
+#
+# The thesis compares the three models on half and on three quarters of the data, trained by FNG on mini-batches of 20 points (10 a
+# copy for ACCGP). One split is an anecdote on 133 points, so we draw several and show the first; of several starts, the one with the
+# best training objective is kept. Beside them stand the same models where training has converged: all data, natural gradients with
+# step size 0.1, Adam with 0.02, from k-means inducing inputs.
+
+
+# %%
+def motorcycle_scores(model, train, test):
+    """NLPD, coverage of 95 % intervals, and predictions on the grid; for both copies of an augmented model."""
+    densities = {part: model.predict_log_density(data) for part, data in (("train", train), ("test", test))}
+    drawn = [[np.asarray(part)[:, 0] for part in model.predict_y(grid, d)] for d in range(len(model.names))]
+    intervals = [model.predict(test.inputs(0), d) for d in range(len(model.names))]
+    sds = [np.sqrt(var) for _, var in drawn]
+    return {
+        "nelbo": objective(model, train),
+        **{part: [metrics.nlpd(np.asarray(found[name])) for name in model.names] for part, found in densities.items()},
+        "coverage": [metrics.interval_coverage(test[0].Y[:, 0], one["q0.025"], one["q0.975"]) for one in intervals],
+        "mean": [mean for mean, _ in drawn],
+        "sd": sds,
+        "zones": [[sd[(grid[:, 0] >= low) & (grid[:, 0] < high)].mean() for low, high in zones.values()] for sd in sds],
+    }
+
+
+def by_fng(source, model, share, split, start, steps):
+    """One of the thesis's fits of the motorcycle data."""
+    train, test = chained_data("motor", "HG", source).split(test=share, seed=split)
+    fitted, _, history = chained_fit(train, model, "HG", start, steps, batch_size=20)
+    return {**motorcycle_scores(fitted, train, test), "status": history.status}
+
+
+def to_convergence(source, model, share, split, steps):
+    """The same model trained plainly, on all the data."""
+    train, test = chained_data("motor", "HG", source).split(test=share, seed=split)
+    fitted = constructors["CCGP" if model == KL_HALF else model](train)
+    if model == KL_HALF:
+        fitted.kl_weight = 0.5
+    return motorcycle_scores(trained(fitted, train, steps), train, test)
+
+
+held_out = {"50/50": 0.5, "75/25": 0.25}
+chained = ["CGP", "CCGP", "ACCGP", KL_HALF]
+options = settings.motor
+splits = range(seed, seed + options["splits"])
+fng = sweep(
+    by_fng,
+    [
+        dict(
+            source=motor.source,
+            model=name,
+            share=share,
+            split=split,
+            start=split + 1000 * number,
+            steps=options["steps"],
+        )
+        for share in held_out.values()
+        for split in splits
+        for name in chained
+        for number in range(options["starts"])
+    ],
+    name="giraldo-3-motorcycle",
+    workers=settings.workers,
+    progress=False,
+)
+exact = sweep(
+    to_convergence,
+    [
+        dict(source=motor.source, model=name, share=share, split=split, steps=options["exact_steps"])
+        for share in held_out.values()
+        for split in range(seed, seed + options["exact_splits"])
+        for name in ["constant noise", *chained]
+    ],
+    name="giraldo-3-converged",
+    workers=settings.workers,
+    progress=False,
+)
+kept = fng.loc[fng.groupby(["share", "split", "model"])["nelbo"].idxmin()]
+
+# %% tags=["hide-input"]
+panel_names = {"CGP": ("CGP", 0), "CCGP": ("CCGP", 0), "ACCGP, $y_1$": ("ACCGP", 0), "ACCGP, $y_2$": ("ACCGP", 1)}
+for identifier, split in {"giraldo-fig-3-2": "50/50", "giraldo-fig-3-3": "75/25"}.items():
+    first = kept[(kept["share"] == held_out[split]) & (kept["split"] == seed)].set_index("model")
+    train, test = observations.split(test=held_out[split], seed=seed)
+    with chapter.figure(
+        identifier,
+        nrows=2,
+        ncols=2,
+        figsize=(8.4, 7.0),
+        sharex=True,
+        sharey=True,
+        data=motor,
+        alt=f"Predictions of CGP, CCGP and both copies of ACCGP on the motorcycle data, split {split}, with bands of two standard "
+        "deviations, training and test points.",
+    ) as panels:
+        for ax, (title, (name, copy)) in zip(panels.flat, panel_names.items(), strict=True):
+            mean, sd = np.array(first.loc[name, "mean"][copy]), np.array(first.loc[name, "sd"][copy])
+            ax.plot(grid, mean, color=COLOURS["blue"], label="mean")
+            ax.plot(grid, mean + 2 * sd, "--", color=COLOURS["blue"], lw=1.3, label="mean ± 2 sd")
+            ax.plot(grid, mean - 2 * sd, "--", color=COLOURS["blue"], lw=1.3)
+            ax.plot(train.inputs(0), train[0].Y, "kx", ms=5, label="train")
+            ax.plot(test.inputs(0), test[0].Y, "o", ms=4, color=COLOURS["red"], label="test")
+            ax.set(title=f"{title}: {split} split", ylim=(-4.2, 4.2))
+            for edge in (-1.75, -1.0, 0.0):
+                ax.axvline(edge, color="#BBBBBB", lw=0.8, zorder=0)
+        for ax in panels[1]:
+            ax.set(xlabel="time (standardised)")
+        for ax in panels[:, 0]:
+            ax.set(ylabel="acceleration (standardised)")
+        panels[0, 0].figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+
+# %%
+published = pd.read_csv(data_folder() / "published" / "giraldo-table-3-1.csv").set_index(["split", "model"])
+
+
+def long_form(frame):
+    """A row for each copy: split, model (y1 and y2 for ACCGP), train and test NLPD, coverage."""
+    name_of_share = {share: name for name, share in held_out.items()}
+    return pd.DataFrame(
+        [
+            {
+                "split": name_of_share[row.share],
+                "model": f"ACCGP y{copy + 1}" if row.model == "ACCGP" else row.model,
+                "seed": row.split,
+                "train": row.train[copy],
+                "test": row.test[copy],
+                "coverage": row.coverage[copy],
+                "zones": row.zones[copy],
+            }
+            for row in frame.itertuples()
+            for copy in range(2 if row.model == "ACCGP" else 1)
+        ]
+    )
+
+
+rows_fng, rows_exact = long_form(kept), long_form(exact)
+
+
+def with_spread(frame, part):
+    """Mean and standard deviation over the splits, as text."""
+    found = frame.groupby(["split", "model"])[part].agg(["mean", "std"])
+    return found.apply(
+        lambda row: f"{row['mean']:.3f}" + ("" if np.isnan(row["std"]) else f" ± {row['std']:.3f}"), axis=1
+    )
+
+
+order = ["constant noise", "CGP", "CCGP", "ACCGP y1", "ACCGP y2", KL_HALF]
+table = pd.DataFrame(
+    {
+        f"{how}: {part}": with_spread(frame, part)
+        for how, frame in (("FNG", rows_fng), ("converged", rows_exact))
+        for part in ("train", "test")
+    }
+).join(published.add_prefix("published: "))
+table = table.reindex(pd.MultiIndex.from_product([held_out, order], names=["split", "model"]))
+chapter.table("giraldo-table-3-1", table.fillna(""), data=motor)
+
+# %% [markdown]
+# Read the training columns first. Converged, CGP and CCGP fit far better than FNG leaves them, and better than printed: the printed
+# scores are those of models that had not arrived. ACCGP gets further in the same number of steps because twice the weight of the data is
+# twice the pull away from the prior. The CCGP with half the KL, which has one output and one set of weights, goes the same way.
+
+# %%
+test_means = rows_fng.groupby(["split", "model"])["test"].mean()
+half = test_means["50/50"]
+near = {
+    name: abs(half[name] - published.loc[("50/50", name), "test"]) for name in ("CGP", "CCGP", "ACCGP y1", "ACCGP y2")
+}
+seeds = f"{options['splits']} of 5 split seeds" if options["splits"] < 5 else f"{options['splits']} split seeds"
+runs_note = f"{seeds}, best of {options['starts']} start{'s' if options['starts'] > 1 else ''} by training objective, {options['steps']} steps"
+failed = int((fng["status"] != "finished").sum() + (fng["nelbo"] > 1000).sum())
+exact_half = rows_exact.groupby(["split", "model"])["test"].mean()["50/50"]
+chapter.claim(
+    "giraldo-3-c3",
+    holds=bool(half["CGP"] > half["CCGP"] > half["ACCGP y1"] and (not settings.levels or max(near.values()) <= 0.2)),
+    measured=f"mean test NLPD: CGP {half['CGP']:.3f}, CCGP {half['CCGP']:.3f}, ACCGP {half['ACCGP y1']:.3f} / "
+    f"{half['ACCGP y2']:.3f}; distance to print up to {max(near.values()):.2f}",
+    note=f"FNG, {runs_note}; {failed} of {len(fng)} runs diverged. {KL_HALF} scores {half[KL_HALF]:.3f}. Converged "
+    f"({options['exact_splits']} split{'s' if options['exact_splits'] > 1 else ''}): CGP {exact_half['CGP']:.3f}, CCGP "
+    f"{exact_half['CCGP']:.3f}, ACCGP {exact_half['ACCGP y1']:.3f}, {KL_HALF} {exact_half[KL_HALF]:.3f}.",
+    data=motor,
+)
+
+# %% [markdown]
+# With three quarters of the data for training, the text calls ACCGP the best model again. The printed table does not:
+
+# %%
+three_quarters = published.loc["75/25"]
+chapter.claim(
+    "giraldo-3-c4",
+    holds=bool(three_quarters["test"].idxmin().startswith("ACCGP")),
+    measured=f"lowest printed test NLPD: {three_quarters['test'].idxmin()} ({three_quarters['test'].min():.3f}); lowest "
+    f"training NLPD: {three_quarters['train'].idxmin()} ({three_quarters['train'].min():.3f})",
+    note="Checked on the printed table. It holds for the training NLPD only; on test data CCGP is lower.",
+)
+
+# %% [markdown]
+# The widths of the bands, zone by zone: medians over the splits of the mean predictive standard deviation.
+
+# %%
+widths = pd.concat(
+    {
+        how: pd.DataFrame(frame["zones"].tolist(), columns=list(zones))
+        .assign(split=frame["split"], model=frame["model"])
+        .groupby(["split", "model"])
+        .median()
+        for how, frame in (("FNG", rows_fng), ("converged", rows_exact))
+    },
+    axis=1,
+)
+widths.reindex(pd.MultiIndex.from_product([held_out, order])).map(lambda v: "" if np.isnan(v) else f"{v:.3f}")
+
+# %%
+quiet = list(zones)[:2]
+ordered_zones = {
+    (split, zone): widths["FNG"].loc[(split, "ACCGP y1"), zone]
+    < widths["FNG"].loc[(split, "CCGP"), zone]
+    < widths["FNG"].loc[(split, "CGP"), zone]
+    for split in held_out
+    for zone in quiet
+}
+chapter.claim(
+    "giraldo-3-c5",
+    holds=bool(all(ordered_zones.values())),
+    measured="; ".join(
+        f"{split}, {zone.split()[0]}: CGP {widths['FNG'].loc[(split, 'CGP'), zone]:.3f}, CCGP "
+        f"{widths['FNG'].loc[(split, 'CCGP'), zone]:.3f}, ACCGP {widths['FNG'].loc[(split, 'ACCGP y1'), zone]:.3f}"
+        for split, zone in ordered_zones
+    ),
+    note=f"FNG, median over {runs_note}. Converged, flat zone at 50/50: CGP "
+    f"{widths['converged'].loc[('50/50', 'CGP'), quiet[0]]:.3f}, CCGP {widths['converged'].loc[('50/50', 'CCGP'), quiet[0]]:.3f}, "
+    f"ACCGP {widths['converged'].loc[('50/50', 'ACCGP y1'), quiet[0]]:.3f}.",
+    data=motor,
+)
+
+# %% [markdown]
+# ### Are the tight bands right?
+#
+# A tempered posterior is sharper than the data warrant. Whether that does harm shows in the share of *test* points that fall into their 95 %
+# intervals, and in the test NLPD where training has converged:
+
+# %%
+harm = pd.concat(
+    {
+        how: frame.groupby(["split", "model"])[["coverage", "train", "test"]].mean()
+        for how, frame in (("FNG", rows_fng), ("converged", rows_exact))
+    },
+    axis=1,
+)
+harm = harm.reindex(pd.MultiIndex.from_product([held_out, ["CGP", "CCGP", "ACCGP y1", KL_HALF]]))
+pd.DataFrame(
+    {
+        f"{how}: {what}": harm[how][part].map(form.format)
+        for how in ("FNG", "converged")
+        for part, what, form in (
+            ("coverage", "test points in 95 % interval", "{:.2f}"),
+            ("test", "test NLPD", "{:.3f}"),
+        )
+    }
+).rename_axis(["split", "model"])
+
+# %% [markdown]
+# FNG stops early, and early stopping hides the cost: intervals there are too wide rather than too narrow, and a sharper posterior
+# repairs that. Run to convergence, ACCGP and the CCGP with half the KL have the lowest training scores and the intervals that miss
+# most test points.
+#
+# ## Seven data sets, three likelihoods (Table 3.2)
+#
+# Table 3.2 has 21 rows (three likelihoods, seven data sets) for each of two sizes of the inducing set; all models trained by FNG, on
+# mini-batches of 100. Four claims are about it. We run what the profile has room for: without CTslice, which has to be downloaded,
+# and with the start chosen by the training objective, never by test data. (The thesis keeps "the best" of fifteen.)
+# Beta and Gamma targets are scaled to the unit interval, which the thesis leaves open.
+
+
+# %%
+def table_cell(source, data, likelihood, model, inducing, start, steps, most_rows):
+    """One fit of Table 3.2; large test sets are scored on a random part."""
+    train, test = chained_data(data, likelihood, source).split(test=0.25, seed=0)
+    fitted, _, history = chained_fit(train, model, likelihood, start, steps, inducing=inducing)
+    rows = (fitted if model == "ACCGP" else train).batches
+    some = np.random.default_rng(0).permutation(len(test.X))[:most_rows]
+    batch = rows(train, most_rows, 1)(0) if model == "ACCGP" else rows(most_rows, 1)(0)
+    density = fitted.predict_log_density(test.take({test.names[0]: np.sort(some)}))[fitted.names[0]]
+    return {
+        "nelbo": objective(fitted, batch),
+        "nlpd": metrics.nlpd(np.asarray(density)),
+        "status": history.status,
+        "weight": float(np.abs(fitted.prior.W).max()) if model != "CGP" else np.nan,
+    }
+
+
+models = ["CGP", "CCGP", "ACCGP"]
+wanted = settings.table
+for name in dict.fromkeys(name for _, names in wanted["cells"] for name in names):
+    if name not in source_of:
+        tables[name] = chapter.load(name)
+        source_of[name] = tables[name].source
+fits = sweep(
+    table_cell,
+    [
+        dict(
+            source=source_of[name], data=name, likelihood=likelihood, model=model, inducing=size, start=start,
+            steps=wanted["steps"], most_rows=wanted["most_rows"],
+        )
+        for likelihood, names in wanted["cells"]
+        for name in names
+        for size in wanted["inducing"]
+        for model in models
+        for start in range(seed, seed + wanted["starts"])
+    ],
+    name="giraldo-3-table",
+    workers=settings.workers,
+    progress=False,
+)  # fmt: skip
+cell = ["likelihood", "data", "inducing"]
+best_fits = fits.loc[fits.groupby([*cell, "model"])["nelbo"].idxmin()]
+rerun = best_fits.pivot(index=cell, columns="model", values="nlpd")[models]
+
+# %% [markdown]
+# First what the printed numbers say, against the text about them. Lower is better.
+
+# %%
+printed = pd.read_csv(data_folder() / "published" / "giraldo-table-3-2.csv")
+printed["CCGP wins"] = printed["CCGP"] < printed["CGP"]
+lowest = printed[models].eq(printed[models].min(axis=1), axis=0)
+wins, cells = printed.groupby("inducing")["CCGP wins"].sum(), printed.groupby("inducing").size()
+share = printed["CCGP wins"].mean()
+ours_share = float((rerun["CCGP"] < rerun["CGP"]).mean())
+judged = [motor, *tables.values()] if settings.levels else None
+chapter.claim(
+    "giraldo-3-c6",
+    holds=bool(0.65 <= share < 0.70 and (not settings.levels or ours_share >= 0.55)),
+    measured=f"printed: CCGP below CGP in {wins[20]}/{cells[20]} (M = 20) and {wins[40]}/{cells[40]} (M = 40) cells, {share:.0%}; "
+    f"re-run: {int((rerun['CCGP'] < rerun['CGP']).sum())} of {len(rerun)}, {ours_share:.0%}",
+    note="Checked on the printed table"
+    + (" and on the re-run." if settings.levels else "; the re-run counts at the paper profile only."),
+    data=judged,
+)
+
+# %%
+best_or_tied = lowest.groupby(printed["inducing"]).sum()
+ours_lowest = rerun.round(2).eq(rerun.round(2).min(axis=1), axis=0).sum()
+chapter.claim(
+    "giraldo-3-c7",
+    holds=bool(
+        (best_or_tied.idxmax(axis=1) == "ACCGP").all()
+        and (not settings.levels or ours_lowest["ACCGP"] > ours_lowest.drop("ACCGP").max())
+    ),
+    measured="; ".join(
+        f"printed, M = {size}: lowest or tied ACCGP {row['ACCGP']}, CCGP {row['CCGP']}, CGP {row['CGP']} of {cells[size]}"
+        for size, row in best_or_tied.iterrows()
+    )
+    + f"; re-run: ACCGP {ours_lowest['ACCGP']}, CCGP {ours_lowest['CCGP']}, CGP {ours_lowest['CGP']} of {len(rerun)}",
+    note="Checked on the printed table"
+    + (" and on the re-run." if settings.levels else "; the re-run counts at the paper profile only."),
+    data=judged,
+)
+
+# %%
+ordered = printed[printed["data"].isin(["motor", "concrete", "bike", "CTslice"])]
+broken = ordered[~((ordered["ACCGP"] < ordered["CCGP"]) & (ordered["CCGP"] < ordered["CGP"]))]
+reverse = printed["data"].isin(["boston", "protein"])
+cgp_first = (printed[models].idxmin(axis=1) == "CGP") & lowest["CGP"]
+others = printed[reverse & ~cgp_first]
+
+
+def cell_names(rows):
+    return ", ".join(f"{row.data} {row.likelihood} M = {row.inducing}" for row in rows.itertuples())
+
+
+chapter.claim(
+    "giraldo-3-c8",
+    holds=bool(len(broken) == 0),
+    measured=f"ACCGP < CCGP < CGP fails in {len(broken)} of {len(ordered)} cells ({cell_names(broken)}); CGP lowest in "
+    f"{int((reverse & cgp_first).sum())} of {int(reverse.sum())} boston and protein cells (not in {cell_names(others)})",
+    note="Checked on the printed table: the prose overlooks three cells, and in the exception it names for protein the tie "
+    "is between CCGP and ACCGP, not between CCGP and CGP.",
+)
+pd.concat([broken, others])[["data", "likelihood", "inducing", *models]].reset_index(drop=True)
+
+# %% [markdown]
+# Now beside what we measure:
+
+# %%
+print_table = printed.replace({"data": {"CTslice": "ctslice"}}).set_index(cell)[models].add_prefix("published: ")
+both = print_table.join(rerun.map("{:.2f}".format).add_prefix("ours: "), how="left").fillna("")
+missing = "without CTslice, which has to be downloaded"
+if len(rerun) < len(print_table) - 6:
+    missing += f"; {len(rerun)} of {len(print_table)} rows re-run"
+chapter.table(
+    "giraldo-table-3-2",
+    both,
+    data=[motor, *(tables[name] for name in tables if name in rerun.index.get_level_values("data"))],
+    partial=missing,
+)
+
+# %%
+gap = (rerun - printed.set_index(cell)[models]).loc[rerun.index].abs()
+within = float((gap <= 0.3).to_numpy().mean())
+better = float(((rerun - printed.set_index(cell)[models]).loc[rerun.index] < -0.3).to_numpy().mean())
+chapter.claim(
+    "giraldo-3-c9",
+    holds=bool(within >= 0.6),
+    measured=f"{int((gap <= 0.3).to_numpy().sum())} of {gap.size} cells within 0.3 of print ({within:.0%}); ours lower by more "
+    f"than 0.3 in {better:.0%}, higher in {1 - within - better:.0%}",
+    note=f"{gap.size} of the 108 cells without CTslice, {wanted['steps']} steps, {wanted['starts']} start"
+    f"{'s' if wanted['starts'] > 1 else ''} each.",
+)
+
+# %% [markdown]
 # ## Estimating a predictive density (§3.10)
 #
 # The thesis scores models by the negative log predictive density, $-\frac1N\sum_n \log\int p(y_n \mid \mathbf f)\,q(\mathbf f)\,d\mathbf f$, and its
 # released code estimates the integral from 1000 samples. The logarithm of an unbiased estimate is biased downwards (Jensen), so
 # the NLPD is biased upwards, most where $y_n$ is unlikely. For the heteroscedastic Gaussian one function integrates in closed form,
 # $\int \mathcal N(y \mid f_1, e^{f_2})\,q(f_1)\,df_1 = \mathcal N(y \mid m_1, v_1 + e^{f_2})$, and quadrature over the other is exact to
-# many digits.
+# many digits. All scores of this chapter are by quadrature.
 
 # %%
-model, _, test = fitted["50/50", "CCGP"]
-F = model.predict_f(test.inputs(0))
+train, test = observations.split(test=0.5, seed=seed)
+on_half = {name: trained(constructors[name](train), train) for name in ("CGP", "CCGP")}
+F = on_half["CCGP"].predict_f(test.inputs(0))
 m, v, y = F.mean.numpy(), F.var.numpy(), test[0].Y[:, 0]
-by_library = nlpd(model, test)
+by_library = metrics.nlpd(np.asarray(on_half["CCGP"].predict_log_density(test)[NAME]))
 z, w = np.polynomial.hermite_e.hermegauss(100)
 densities = stats.norm.logpdf(y[:, None], m[:, :1], np.sqrt(v[:, :1] + np.exp(m[:, 1:] + np.sqrt(v[:, 1:]) * z)))
 reference = -special.logsumexp(densities, b=w / w.sum(), axis=1).mean()
@@ -602,44 +1309,18 @@ pd.DataFrame(
 )
 
 # %% [markdown]
-# ## Augmenting the output is not splitting the bound (§3.9)
-#
-# ACCGP trains a CCGP on *two copies* of its output, each with its own mixing weights. The thesis insists
-# that this is not the single-output bound written as two sums. It is right, and the reason is plain when both copies get the same
-# weights: the data term doubles, the KL does not. The objective therefore counts every observation twice, and its value cannot
-# be compared with that of a CCGP.
-
-# %%
-single, train, _ = fitted["75/25", "CCGP"]
-copies = MultiOutputData.from_list([(train.inputs(0), train[0].Y)] * 2, names=["y1", "y2"])
-double = hetmogp_lmc(copies, [likelihoods.HeteroscedasticGaussian()] * 2, latents=2, inducing=20, seed=seed)
-values = gpflow.utilities.read_values(single)
-values[".prior.W"] = np.vstack([values[".prior.W"]] * 2)
-gpflow.utilities.multiple_assign(double, values)
-
-data_single, data_double = (float(tf.add_n(m.data_terms(d))) for m, d in ((single, train), (double, copies)))
-kl_single, kl_double = float(single.kl()), float(double.kl())
-chapter.claim(
-    "giraldo-3-c10",
-    holds=bool(
-        abs(data_double - 2 * data_single) <= 1e-10 * abs(data_double)
-        and abs(kl_double - kl_single) <= 1e-10 * kl_single
-        and double.prior.W.shape[0] == 2 * single.prior.W.shape[0]
-    ),
-    measured=f"data terms {data_single:.6f} and {data_double:.6f} (2× to {abs(data_double - 2 * data_single):.0e}), KL "
-    f"{kl_single:.6f} and {kl_double:.6f}; mixing weights {tuple(single.prior.W.shape)} and {tuple(double.prior.W.shape)}",
-    note="An identity of the two objectives, whatever the data.",
-)
-
-# %% [markdown]
 # ## What we found that the document does not say
 #
 # - The objective of a CCGP (and of every model of the thesis with shared latent processes) is not a lower bound; one observation
 #   is enough to exceed the evidence. The exact expectation costs nothing more for the heteroscedastic Gaussian.
-# - Under a common optimiser the difference between CGP and CCGP on the motorcycle data is small against the spread between random
-#   splits of 133 points.
-# - ACCGP's doubled data term is a *tempered* likelihood: the posterior it finds is sharper than the data warrant, which is what the tight bands
-#   of its panels show. Whether that helps on test data is an empirical question, which the rest of this chapter will take up.
+# - FNG with the constants of its author's code does not lead Figure 3.1; plain Adam with the same step size does. The start value
+#   $s_0$ of its squared gradients, there to set the width of the search, also sets the first steps, which take the weights to
+#   zero before the model has learned anything. On boston it stays there. SGD with a step size of $10^{-15}$ is not a competitor.
+# - On the motorcycle data the order of Table 3.1 is mostly an order of how far training got. Trained to convergence, CGP and CCGP are
+#   close on test data, against the spread between random splits of 133 points.
+# - ACCGP's doubled data term is a *tempered* likelihood. A CCGP with one output whose KL counts half behaves like it, under both
+#   ways of training: the second copy of the output is not what makes the difference. At convergence both fit the training data
+#   better and the test data no better, and their intervals hold fewer test points.
 #
 # ## Exercises
 
@@ -666,7 +1347,7 @@ pd.DataFrame(
 # difference on the test half of the motorcycle data. Where is it large?
 
 # %% tags=["solution"]
-model, _, test = fitted["50/50", "CGP"]
+model = on_half["CGP"]
 F = model.predict_f(test.inputs(0))
 expected = model.likelihood.likelihoods[0].variational_expectations(test.inputs(0), F.mean, F.var, test[0].Y).numpy()
 log_density = np.asarray(model.predict_log_density(test)[NAME])
@@ -689,10 +1370,36 @@ pd.DataFrame(
 # objectives.
 
 # %% tags=["solution"]
-independent, train, _ = fitted["75/25", "CGP"]
-mixed = ccgp(train, likelihoods.HeteroscedasticGaussian(), latents=2, inducing=20, seed=seed)
+independent = whole["CGP"]
+mixed = constructors["CCGP"](observations)
 gpflow.utilities.multiple_assign(mixed, {**gpflow.utilities.read_values(independent), ".prior.W": np.eye(2)})
-pd.DataFrame({"objective (nats)": {"CGP": float(independent.elbo(train)), "CCGP, W = I": float(mixed.elbo(train))}})
+pd.DataFrame(
+    {
+        "objective (nats)": {
+            "CGP": float(independent.elbo(observations)),
+            "CCGP, W = I": float(mixed.elbo(observations)),
+        }
+    }
+)
+
+# %% [markdown] tags=["exercise"]
+# **Exercise 4.** Train a model on $R$ copies of its output with equal weights. Which weight of the KL in a model of one output has the same
+# optimum? What does the posterior tend to for $R\to\infty$, and what happens to the mean of $q$ in a Gaussian model with known noise,
+# where everything is in closed form? Take one observation $y$ with noise variance $s^2$ of one $u\sim\mathcal N(0,1)$.
+
+# %% tags=["solution"]
+y_one, noise = 1.5, 0.5
+copies = np.array([1, 2, 4, 16, 256])
+precision = 1 + copies / noise
+pd.DataFrame(
+    {"mean of q(u)": copies * y_one / noise / precision, "variance of q(u)": 1 / precision, "KL weight": 1 / copies},
+    index=pd.Index(copies, name="copies R"),
+).round(4)
+
+# %% [markdown] tags=["solution"]
+# $R$ copies are one with the KL divided by $R$. Each copy counts as an observation of its own, with the precision $R/s^2$ in all: the mean goes
+# to $y$, the variance to zero. So the posterior of a GP goes to the interpolation of the data, with certainty. With a likelihood that has a
+# noise *function*, that function then explains the residuals of an ever more flexible mean, and the predictive intervals shrink with them.
 
 # %%
 chapter.finish()

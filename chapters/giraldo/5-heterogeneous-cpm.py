@@ -42,20 +42,20 @@ ALL = ("LONDON", "NAVAL", "HUMAN", "SARCOS", "MOCAP9", "MOCAP7", "TRAFFIC")
 settings = chapter.settings(
     smoke=dict(
         runs=dict(steps=3, every=3, most_rows=20), restarts=1, shrink=8, sets=("LONDON", "MOCAP7"), traced=("MOCAP7",),
-        placed=("MOCAP7",), place_restarts=1, share_steps=3, repeats=20, workers=0, eager=True,
+        placed=("MOCAP7",), share_steps=3, repeats=20, workers=0, eager=True,
     ),
     quick=dict(
-        runs=dict(steps=120, every=60, most_rows=200), restarts=2, shrink=2, sets=("LONDON", "NAVAL", "MOCAP7"),
-        traced=("SARCOS", "MOCAP7"), placed=("MOCAP7", "NAVAL"), place_restarts=1, share_steps=600, repeats=100, workers=0,
+        runs=dict(steps=120, every=60, most_rows=200), restarts=1, shrink=2, sets=("LONDON", "NAVAL", "MOCAP7"),
+        traced=("SARCOS", "MOCAP7"), placed=("MOCAP7", "NAVAL"), share_steps=600, repeats=100, workers=0,
         eager=False,
     ),
     long=dict(
-        runs=dict(steps=1000, every=100, most_rows=500), restarts=5, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
-        placed=("MOCAP7", "NAVAL"), place_restarts=3, share_steps=2000, repeats=300, workers=2, eager=False,
+        runs=dict(steps=1000, every=100, most_rows=500), restarts=3, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
+        placed=("MOCAP7", "NAVAL"), share_steps=2000, repeats=300, workers=2, eager=False,
     ),
     paper=dict(
         runs=dict(steps=2000, every=100, most_rows=5000), restarts=20, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
-        placed=("MOCAP7", "NAVAL"), place_restarts=20, share_steps=5000, repeats=1000, workers=None, eager=False,
+        placed=("MOCAP7", "NAVAL"), share_steps=5000, repeats=1000, workers=None, eager=False,
     ),
 )  # fmt: skip
 
@@ -500,7 +500,7 @@ chapter.claim(
 
 # %%
 placed = swept(
-    [points_of(name, "FNG", model, settings.place_restarts) for name in settings.placed for model in ("CPM-f", "CPM-u")]
+    [points_of(name, "FNG", model, settings.restarts) for name in settings.placed for model in ("CPM-f", "CPM-u")]
 )
 by_place = pd.DataFrame(
     [
@@ -525,7 +525,7 @@ chapter.claim(
         f"{row['mean NLPD', 'functions']:.2f} and {row['mean NLPD', 'latent GPs']:.2f})"
         for name, row in by_place.iterrows()
     ),
-    note=f"{settings.place_restarts} start(s), {settings.runs['steps']} iterations of FNG.",
+    note=f"{settings.restarts} start(s), {settings.runs['steps']} iterations of FNG.",
     data=[loaded[name] for name in settings.placed],
 )
 

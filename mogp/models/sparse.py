@@ -132,12 +132,16 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
                 yield group.outputs, weight * group.likelihood(sizes).expectations(view, Y, ids)
                 continue
             f = self._marginals(functions, group, own)
-            if group.reads_inputs:
-                X = tf.concat([batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0)
-            else:
-                X = tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
+            X = self._inputs_of(group, batch, own, f)
             expected = group.likelihood(sizes).variational_expectations(X, f.mean, f.var, Y)
             yield group.outputs, weight * expected
+
+    @staticmethod
+    def _inputs_of(group: Group, batch: Batch, own: Sequence[OutputBatch], f: Marginals) -> tf.Tensor:
+        """Inputs `[rows of all outputs, P]` for a likelihood that may read them, without columns for others."""
+        if group.reads_inputs:
+            return tf.concat([batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0)
+        return tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
 
     def _marginals(self, functions: Conditional, group: Group, own: Sequence[OutputBatch]) -> Marginals:
         """Marginals `[rows of all outputs, J_d]` of a group: in one mixing where its outputs share all rows."""
@@ -301,16 +305,20 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         self._check_fits(data)
         batch = data.full()
         conditional = self.condition(batch.X)
-        densities = {}
-        for d, (name, own) in enumerate(zip(self.names, batch.outputs, strict=True)):
-            likelihood = self.likelihood.likelihoods[d]
-            if isinstance(likelihood, ReadsFunctions):
-                densities[name] = likelihood.log_density(self._view(conditional, [d], [own]), own.Y)
+        found: dict[int, tf.Tensor] = {}
+        for group in groups(self.likelihood.likelihoods):
+            own = [batch.outputs[d] for d in group.outputs]
+            if group.reads_functions:
+                for d, rows in zip(group.outputs, own, strict=True):
+                    likelihood = self.likelihood.likelihoods[d]
+                    found[d] = likelihood.log_density(self._view(conditional, [d], [rows]), rows.Y)
                 continue
-            f = conditional.marginals(self.likelihood.functions(d), own.rows)
-            X = batch.X if own.rows is None else tf.gather(batch.X, own.rows)
-            densities[name] = likelihood.predict_log_density(X, f.mean, f.var, own.Y)
-        return densities
+            sizes = [tf.shape(o.weight)[0] for o in own]
+            f = self._marginals(conditional, group, own)
+            X, Y = self._inputs_of(group, batch, own, f), tf.concat([o.Y for o in own], 0)
+            densities = group.likelihood(sizes).predict_log_density(X, f.mean, f.var, Y)
+            found |= dict(zip(group.outputs, tf.split(densities, sizes), strict=True))
+        return {name: found[d] for d, name in enumerate(self.names)}
 
     def predict_f_samples(
         self, Xnew: npt.ArrayLike, samples: int = 1, output: int | str | None = None, seed: int = 0

@@ -687,3 +687,17 @@ def test_drawn_targets_have_the_predicted_moments_also_with_correlated_functions
     draws = model.predict_y_samples([[0.0]], 0, samples=200_000).numpy()
     np.testing.assert_allclose(draws.mean(0), mean, rtol=0.02)
     np.testing.assert_allclose(draws.var(0), var, rtol=0.15)
+
+
+def test_densities_of_outputs_with_like_likelihoods_are_those_of_each_alone(uneven, randomise):
+    """They are evaluated together, with the noise variance of each; outputs have rows of their own."""
+    model = SparseMOGP(
+        LMC([k.Matern32()], 3), given_points(uneven.X[:4]), [lik.Gaussian(0.1), lik.Gaussian(0.5), lik.Gaussian(2.0)]
+    )
+    randomise(model, 1)
+    found = model.predict_log_density(uneven)
+    for d, own in enumerate(uneven):
+        f = model.predict_f(uneven.inputs(d), d)
+        sd = np.sqrt(np.asarray(f.var)[:, 0] + (0.1, 0.5, 2.0)[d])
+        expected = -0.5 * np.log(2 * np.pi * sd**2) - 0.5 * ((own.Y[:, 0] - np.asarray(f.mean)[:, 0]) / sd) ** 2
+        np.testing.assert_allclose(found[own.name], expected, rtol=1e-10)
