@@ -692,7 +692,10 @@ def test_drawn_targets_have_the_predicted_moments_also_with_correlated_functions
 def test_densities_of_outputs_with_like_likelihoods_are_those_of_each_alone(uneven, randomise):
     """They are evaluated together, with the noise variance of each; outputs have rows of their own."""
     model = SparseMOGP(
-        LMC([k.Matern32()], 3), given_points(uneven.X[:4]), [lik.Gaussian(0.1), lik.Gaussian(0.5), lik.Gaussian(2.0)]
+        LMC([k.Matern32()], 3),
+        given_points(uneven.X[:4]),
+        [lik.Gaussian(0.1), lik.Gaussian(0.5), lik.Gaussian(2.0)],
+        names=uneven.names,
     )
     randomise(model, 1)
     found = model.predict_log_density(uneven)
