@@ -573,3 +573,25 @@ def test_the_value_of_a_step_is_the_mean_loss_over_its_draws():
 def test_arguments_that_make_no_sense_are_refused(make, said):
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_penalised_optimisation_of_a_negative_log_likelihood_is_variational_inference(rng):
+    """Giraldo 11.7: with g = -log p(x | θ), x ~ N(θ, 1), one exact step finds the posterior for θ ~ N(0, 1/λ)."""
+    x, lam = rng.normal(1.0, 1.0, 12), 0.7
+    model = tf.Module()
+    model.theta = tf.Variable([5.0], dtype=tf.float64)
+    van = VAN(1.0, penalty=lam, start=3.0, curvature="hessian", samples=4)
+    van.start(model)
+    van.step(model, lambda: 0.5 * tf.reduce_sum((x - model.theta) ** 2))
+    assert float(van.precision[0]) == pytest.approx(len(x) + lam, rel=1e-12)
+    mean = float(van.mean[0])
+    draws = 5.0 + np.array(
+        [float(tf.random.stateless_normal([1], [0, s], dtype=tf.float64)[0]) for s in range(4)]
+    ) / np.sqrt(3.7)
+    gradient = np.mean(len(x) * draws - x.sum()) + lam * 5.0
+    assert mean == pytest.approx(5.0 - gradient / (len(x) + lam), rel=1e-10)
+    still = VAN(1.0, penalty=lam, start=3.0, curvature="hessian", samples=0)
+    model.theta.assign([5.0])
+    still.start(model)
+    still.step(model, lambda: 0.5 * tf.reduce_sum((x - model.theta) ** 2))
+    assert float(still.mean[0]) == pytest.approx(x.sum() / (len(x) + lam), rel=1e-12)

@@ -408,3 +408,27 @@ def test_only_exploratory_optimisers_have_draws(uneven):
     natural.start(model)
     with pytest.raises(TypeError, match=r"Adam has no exploratory distribution.*FNG"):
         natural.draws(3)
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0])
+@pytest.mark.parametrize("kind", [Poisson, Bernoulli])
+def test_with_log_concave_likelihoods_whole_steps_stay_positive_definite(kind, beta, uneven, randomise):
+    """Giraldo 4.4 and 11.10: V⁻¹ ← (1 − β)V⁻¹ + β(K⁻¹ + 2 Σ Aᵀ diag(g_v) A), g_v by quadrature of second derivatives."""
+    y = np.random.default_rng(0).integers(0, 2, len(uneven.X))
+    data = MultiOutputData.from_arrays(uneven.X, y)
+    model = SparseMOGP(Independent([k.Matern32()]), given_points(data.X[:5]), kind(), Full(False))
+    randomise(model, 2)
+    freeze(model, "prior", "inducing", "likelihood")
+    K = (model.factors().Kuu[0] + gpflow.default_jitter() * np.eye(5)).numpy()
+    A = np.linalg.solve(K, model.inducing.Kuf(model.prior.kernels, tf.constant(data.X))[0]).T
+    f = model.predict_f(data.X)
+    z, w = np.polynomial.hermite_e.hermegauss(60)
+    draws = f.mean.numpy() + np.sqrt(f.var.numpy()) * z
+    second = np.exp(draws) if kind is Poisson else 1 / (2 + np.exp(draws) + np.exp(-draws))
+    g_v = 0.5 * second @ w / w.sum()
+    assert (g_v > 0).all()
+    L = np.asarray(model.posterior.q_sqrt)[0]
+    expected = (1 - beta) * np.linalg.inv(L @ L.T) + beta * (np.linalg.inv(K) + 2 * A.T @ np.diag(g_v) @ A)
+    fit(model, data, steps=1, optimizer=Natural(Adam(), gamma=beta), progress=False)
+    new = np.asarray(model.posterior.q_sqrt)[0]
+    np.testing.assert_allclose(np.linalg.inv(new @ new.T), expected, rtol=1e-5, atol=1e-6)
