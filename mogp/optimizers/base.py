@@ -92,10 +92,11 @@ class Flat:
 
     def write(self, values: tf.Tensor) -> None:
         """Set all variables to their parts of a vector `[n]`."""
-        sizes = tf.constant([v.shape.num_elements() for v in self._variables], tf.int32)
-        parts = tf.split(values, sizes, num=len(self._variables))
-        for variable, part in zip(self._variables, parts, strict=True):
+        start = 0
+        for variable in self._variables:
+            part = values[start : start + variable.shape.num_elements()]
             variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
+            start += variable.shape.num_elements()
 
     def flatten(self, tensors: Sequence[tf.Tensor | tf.Variable | None]) -> tf.Tensor:
         """Tensors of the variables' shapes as one vector `[n]`; zeros for None."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -115,26 +114,34 @@ class Natural(Optimizer):
 def _moves(model: Any) -> _Moves:
     """What moves the posterior of a model."""
     posterior: Any = getattr(model, "posterior", None)
-    make: Callable[..., _Moves]
     if isinstance(posterior, Parsimonious):
-        parameters, make = (posterior.mu, posterior.sigma), partial(_MovesParsimonious, model)
+        moves = _Moves(posterior.mu, posterior.sigma, partial(_parsimonious, model))
     elif hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt"):
-        parameters, make = (posterior.q_mu, posterior.q_sqrt), _MovesFull
+        moves = _Moves(posterior.q_mu, posterior.q_sqrt, partial(_full, posterior))
     else:
         raise ValueError(
             "natural gradients need a posterior that is Gaussian over inducing variables, as mogp.posteriors.Full or "
             f"Parsimonious; this model has {type(posterior).__name__}. Use Adam()."
         )
-    if not all(parameter.trainable for parameter in parameters):
+    if not (moves.location.trainable and moves.scale.trainable):
         raise ValueError("parameters of the posterior are set not trainable: use Adam(), which leaves them alone.")
-    return make(*parameters)
+    return moves
 
 
-class _Moves(ABC):
-    """Natural steps of one family of posteriors, whose parameters of location and scale have a column a latent GP."""
+class _Moves:
+    """Natural steps on two parameters, `location [M, L]` and `scale`, a column or a matrix for each of `L` latent GPs.
 
-    def __init__(self, location: gpflow.Parameter, scale: gpflow.Parameter) -> None:
-        self._scale = scale
+    `step` takes locations `[L, M]`, scales, the gradients by both variables, step size, momentum and the locations
+    before, and returns new locations `[L, M]` and scales.
+    """
+
+    def __init__(
+        self,
+        location: gpflow.Parameter,
+        scale: gpflow.Parameter,
+        step: Callable[..., tuple[tf.Tensor, tf.Tensor]],
+    ) -> None:
+        self.location, self.scale, self._step = location, scale, step
         self.own = [location.unconstrained_variable, scale.unconstrained_variable]
         self.latents = int(location.shape[1])
         self.before = tf.Variable(self.own[0], trainable=False)
@@ -143,63 +150,27 @@ class _Moves(ABC):
         self, by_location: tf.Tensor, by_scale: tf.Tensor, gamma: tf.Tensor, momentum: float, chosen: tf.Tensor
     ) -> None:
         """Move the latent GPs that are `chosen [L]`, given gradients by both variables."""
-        before, now = tf.transpose(self.before), tf.transpose(self.own[0])
-        old = tf.convert_to_tensor(self._scale)
-        location, scale = self._moved(now, old, tf.transpose(by_location), by_scale, gamma, momentum, before)
+        now, before, g = (tf.transpose(values) for values in (self.own[0], self.before, by_location))
+        old = tf.convert_to_tensor(self.scale)
+        location, scale = self._step(now, old, g, by_scale, gamma, momentum, before)
         self.before.assign(tf.where(chosen, self.own[0], self.before))
         self.own[0].assign(tf.where(chosen, tf.transpose(location), self.own[0]))
-        axes = chosen[:, None, None] if len(scale.shape) == 3 else chosen
-        self.own[1].assign(self._scale.transform.inverse(tf.where(axes, scale, old)))
-
-    @abstractmethod
-    def _moved(
-        self,
-        now: tf.Tensor,
-        scale: tf.Tensor,
-        by_location: tf.Tensor,
-        by_scale: tf.Tensor,
-        gamma: tf.Tensor,
-        momentum: float,
-        before: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]: ...
+        which = chosen[:, None, None] if old.shape.rank == 3 else chosen
+        self.own[1].assign(self.scale.transform.inverse(tf.where(which, scale, old)))
 
 
-class _MovesFull(_Moves):
-    def _moved(
-        self,
-        now: tf.Tensor,
-        scale: tf.Tensor,
-        by_location: tf.Tensor,
-        by_scale: tf.Tensor,
-        gamma: tf.Tensor,
-        momentum: float,
-        before: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        by_L = self._scale.transform.forward(by_scale)
-        return natural_step(now, scale, by_location, by_L, gamma, momentum, before)
+def _full(posterior: Any, m: tf.Tensor, L: tf.Tensor, by_m: tf.Tensor, by_packed: tf.Tensor, *how: Any) -> Any:
+    return natural_step(m, L, by_m, posterior.q_sqrt.transform.forward(by_packed), *how)
 
 
-class _MovesParsimonious(_Moves):
-    def __init__(self, model: Any, location: gpflow.Parameter, scale: gpflow.Parameter) -> None:
-        super().__init__(location, scale)
-        self._model = model
-
-    def _moved(
-        self,
-        now: tf.Tensor,
-        scale: tf.Tensor,
-        by_location: tf.Tensor,
-        by_scale: tf.Tensor,
-        gamma: tf.Tensor,
-        momentum: float,
-        before: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        slope = tf.exp(self._scale.transform.forward_log_det_jacobian(self.own[1], event_ndims=0))
-        K = tf.tile(self._model.inducing.Kuu(self._model.prior.kernels), [self._model.posterior.copies, 1, 1])
-        mu, sigma = parsimonious_step(
-            K, now, tf.transpose(scale), by_location, tf.transpose(by_scale / slope), gamma, momentum, before
-        )
-        return mu, tf.transpose(sigma)
+def _parsimonious(
+    model: Any, mu: tf.Tensor, sigma: tf.Tensor, by_mu: tf.Tensor, by_variable: tf.Tensor, *how: Any
+) -> tuple[tf.Tensor, tf.Tensor]:
+    parameter = model.posterior.sigma
+    slope = tf.exp(parameter.transform.forward_log_det_jacobian(parameter.unconstrained_variable, event_ndims=0))
+    K = tf.tile(model.inducing.Kuu(model.prior.kernels), [model.posterior.copies, 1, 1])
+    mu, new = parsimonious_step(K, mu, tf.transpose(sigma), by_mu, tf.transpose(by_variable / slope), *how)
+    return mu, tf.transpose(new)
 
 
 def natural_step(

@@ -413,7 +413,7 @@ def test_only_exploratory_optimisers_have_draws(uneven):
 @pytest.mark.parametrize("beta", [0.3, 1.0])
 @pytest.mark.parametrize("kind", [Poisson, Bernoulli])
 def test_with_log_concave_likelihoods_whole_steps_stay_positive_definite(kind, beta, uneven, randomise):
-    """Giraldo 4.4 and 11.10: V⁻¹ ← (1 − β)V⁻¹ + β(K⁻¹ + 2 Σ Aᵀ diag(g_v) A), g_v by quadrature of second derivatives."""
+    """Giraldo 4.4 and 11.10: V⁻¹ ← (1 − β)V⁻¹ + β(K⁻¹ + 2 Σ Aᵀ diag(g_v) A), g_v by quadrature."""
     y = np.random.default_rng(0).integers(0, 2, len(uneven.X))
     data = MultiOutputData.from_arrays(uneven.X, y)
     model = SparseMOGP(Independent([k.Matern32()]), given_points(data.X[:5]), kind(), Full(False))
