@@ -50,7 +50,7 @@ settings = chapter.settings(
         eager=False,
     ),
     long=dict(
-        runs=dict(steps=1000, every=100, most_rows=500), restarts=3, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
+        runs=dict(steps=1000, every=200, most_rows=300), restarts=2, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
         placed=("MOCAP7", "NAVAL"), share_steps=2000, repeats=300, workers=2, eager=False,
     ),
     paper=dict(
