@@ -42,6 +42,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from matplotlib.ticker import EngFormatter, LogLocator
 from scipy import special, stats
 
 from mogp import MultiOutputData, datasets, fit, likelihoods
@@ -72,8 +73,9 @@ settings = chapter.settings(
         demo=1, sgd_steps=1, sgd_rates=(1e-15, 1e-7, 1e-3), workers=0, eager=True,
     ),
     quick=dict(
-        toy=dict(steps=120, every=20, scored=(60, 120), rows=150), toy_starts=3, dims={1: 1, 10: 2}, dims_steps=60,
-        real=dict(steps=120, every=20, scored=(60, 120), rows=150), real_starts=2, averaged=10, averaged_on=("LONDON", "SARCOS"),
+        toy=dict(steps=120, every=30, scored=(60, 120), rows=100, inducing=40), toy_starts=3, dims={1: 1, 10: 2}, dims_steps=60,
+        real=dict(steps=120, every=20, scored=(60, 120), rows=100, inducing=40), real_starts=2, averaged=10,
+        averaged_on=("LONDON", "SARCOS"),
         demo=300, sgd_steps=60, sgd_rates=tuple(10.0 ** np.arange(-15, -2, 2)), workers=0, eager=False,
     ),
     long=dict(
@@ -371,7 +373,7 @@ def lmc_of(study, whole, train, inducing=None, whiten=False):
     names = whole.likelihoods if len(whole.likelihoods) > 1 else whole.likelihoods * train.num_outputs
     fixed = {"Gaussian": likelihoods.Gaussian(0.01, trainable=False)}
     kinds = [fixed.get(name) or getattr(likelihoods, name)() for name in names]
-    Q, M = STUDIES[study]["latents"], inducing or STUDIES[study]["inducing"]
+    Q, M = STUDIES[study]["latents"], min(inducing or np.inf, STUDIES[study]["inducing"])
     made = SparseMOGP(
         prior=LMC(unit_kernels(Q, train.input_dim), functions=sum(kind.latent_dim for kind in kinds)),
         inducing=InducingPoints(np.zeros((Q, M, train.input_dim))),
@@ -529,8 +531,9 @@ def some(count, noun):
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-def scale(starts, steps):
-    return f"{some(starts, 'start')}, {some(steps, 'step')}"
+def scale(starts, sizes):
+    inducing = f", M = {sizes['inducing']}" if "inducing" in sizes else ""
+    return f"{some(starts, 'start')}, {some(sizes['steps'], 'step')}{inducing}"
 
 
 def fewer(starts, named=5):
@@ -543,11 +546,18 @@ def trace_panel(ax, runs, title="objective"):
     for o, run in runs.items():
         ax.plot(run["looks"], run["nelbo"].T, color=OPTIMISER_COLOURS[o], lw=0.8, alpha=0.35)
         ax.plot(run["looks"], run["nelbo"].mean(0), color=OPTIMISER_COLOURS[o], lw=2.2, label=o)
-    lowest = min(run["nelbo"].min() for run in runs.values())
-    if lowest > 0:
-        ax.set_yscale("log")
-    else:
+    lowest, highest = (how([how(run["nelbo"]) for run in runs.values()]) for how in (np.min, np.max))
+    if lowest <= 0:
         ax.set_yscale("symlog", linthresh=1000)
+    else:
+        ax.set_yscale("log")
+        if highest < 1000 * lowest:  # few decades: ticks between the powers, as 20 k, 50 k
+            for axis_locator, axis_formatter, subs in (
+                (ax.yaxis.set_major_locator, ax.yaxis.set_major_formatter, (1,)),
+                (ax.yaxis.set_minor_locator, ax.yaxis.set_minor_formatter, (2, 5)),
+            ):
+                axis_locator(LogLocator(subs=subs))
+                axis_formatter(EngFormatter())
     ax.set(xlabel="iteration", ylabel="NELBO (nats)", title=title)
 
 
@@ -565,6 +575,9 @@ def box_panel(ax, groups, labels, title, xlabel, references=()):
                 whiskerprops=dict(color=OPTIMISER_COLOURS[o]),
                 capprops=dict(color=OPTIMISER_COLOURS[o]),
             )
+            if np.size(group[o]) <= 5:
+                dots = np.ravel(group[o])
+                ax.plot(np.full(len(dots), place + 0.2 * (i - 1.5)), dots, ".", ms=6, color=OPTIMISER_COLOURS[o])
             drawn["boxes"][0].set(facecolor=OPTIMISER_COLOURS[o], alpha=0.65, edgecolor=OPTIMISER_COLOURS[o])
     for value, style in references:
         ax.axhline(value, color="black", lw=1, ls=style)
@@ -652,7 +665,7 @@ with chapter.figure(
     legend(axes[0, 0].figure, [plt.Line2D([], [], color="black", ls=":", label="constant parameters")])
 
 # %%
-toy_scale = scale(settings.toy_starts, settings.toy["steps"])
+toy_scale = scale(settings.toy_starts, settings.toy)
 ends, (falls, total) = final(toy_runs), drop(toy_runs)
 in_order = all(ends[a] <= ends[b] + 0.02 * total for a, b in itertools.pairwise(("FNG", "HYB", "Adam", "SGD")))
 strictly = all(ends[a] < ends[b] for a, b in itertools.pairwise(("FNG", "HYB", "Adam", "SGD")))
@@ -757,9 +770,7 @@ middle = {key: np.median(values) for key, values in mean_nlpd.items()}
 high = [(toy, P) for toy in TOYS for P in settings.dims if P >= 2]
 wins = sum(middle[toy, P, "FNG"] <= middle[toy, P, "HYB"] for toy, P in high)
 ones = sum(middle[toy, 1, "HYB"] <= middle[toy, 1, "FNG"] for toy in TOYS) if 1 in settings.dims else 0
-dim_scale = (
-    f"{'/'.join(str(n) for n in dict.fromkeys(settings.dims.values()))} starts, {some(settings.dims_steps, 'step')}"
-)
+dim_scale = scale(max(settings.dims.values()), dim_sizes)
 chapter.claim(
     "giraldo-4-c3",
     holds=bool(wins >= 0.8 * len(high) and ones >= 2),
@@ -833,7 +844,7 @@ part_points = [
 swept([*real_points, *part_points])
 measured_on = swept(real_points)
 real = {name: runs_of(measured_on, name) for name in ALL}
-real_scale = scale(settings.real_starts, settings.real["steps"])
+real_scale = scale(settings.real_starts, settings.real)
 
 # %% tags=["hide-input"]
 few_starts = "" if settings.real_starts >= 20 else f"{some(settings.real_starts, 'start')} of 20"
