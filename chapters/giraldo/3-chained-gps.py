@@ -72,7 +72,7 @@ settings = chapter.settings(
     quick=dict(
         steps=400, toy_steps=150, toy_points=300, repeats=300, eager=False, workers=0, levels=False,
         descent=dict(starts=dict(boston=1, yacht=2, concrete=1), steps=240, every=30, slow_on=()),
-        motor=dict(splits=1, starts=1, steps=1000, exact_splits=1, exact_steps=400, exact_on=("50/50",)),
+        motor=dict(splits=1, starts=1, steps=1000, exact_splits=1, exact_steps=1000, exact_on=("50/50",)),
         table=dict(cells=(("HG", ("yacht",)),), inducing=(20,), starts=1, steps=500, most_rows=300),
     ),
     long=dict(

@@ -622,7 +622,7 @@ chapter.claim(
 
 # %%
 y, m, v = 900.0, np.log(600.0), 0.02
-z, w = np.polynomial.hermite_e.hermegauss(400)
+z, w = np.polynomial.hermite_e.hermegauss(150)
 exact = -float(special.logsumexp(stats.poisson.logpmf(y, np.exp(m + np.sqrt(v) * z)), b=w / w.sum()))
 library = -float(likelihoods.Poisson().predict_log_density(np.zeros((1, 1)), *(np.array([[a]]) for a in (m, v, y)))[0])
 rng = np.random.default_rng(seed)
@@ -644,7 +644,7 @@ pd.DataFrame(
             *(f"{np.mean(s):.3f} ± {np.std(s):.3f}" for s in sampled.values()),
         ]
     },
-    index=["quadrature, 400 nodes", "the library", *(f"{count} samples" for count in sampled)],
+    index=["quadrature, 150 nodes", "the library", *(f"{count} samples" for count in sampled)],
 )
 
 # %% [markdown]
