@@ -108,3 +108,19 @@ def randomise() -> Callable[[Any, int], None]:
             )
 
     return apply
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share a long run go to one worker: all of `tests/chapters`, and all of `tests/site`.
+
+    (`xdist_group` would say the same, but pytest 9 no longer lets it.)
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByLongRun(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = nodeid.removeprefix("tests/").split("/")[0]
+            return folder if folder in ("chapters", "site") else nodeid
+
+    return ByLongRun(config, log)

@@ -504,8 +504,9 @@ pd.DataFrame(
 #
 # with $\sigma^2=1/(\mathbf p+\lambda_1)$. There are three versions of it: $r(\mathbf p)=\mathbf p+\lambda_1$ as derived (*literal*),
 # $r(\mathbf p)=\sqrt{\mathbf p}+\lambda_1$ as recommended in Appendix G (*root*), and what the author's code runs, Adam's
-# recursion with the noise added (*Vadam*, {cite}`khan2018vadam`). The thesis states no step size; those of the code are 0.005
-# for everything, $\lambda_1=1$, and $\mathbf p_0=s_0$ between $10^4$ for one input and 10 for six and more.
+# recursion with the noise added (*Vadam*, {cite}`khan2018vadam`). The thesis states no constants and the code
+# none for the data of this chapter; we take those of its toys: step sizes of 0.005 for everything, $\lambda_1=1$, and
+# $\mathbf p_0=s_0$ between $10^4$ for one input and 10 for six and more.
 #
 # One function makes every fit of the comparisons: model, start values and optimiser as in the released code.
 
@@ -657,7 +658,7 @@ end = pd.DataFrame(
 end.index.names = ["data", "optimiser"]
 
 
-def lowest(data, when):
+def leader(data, when):
     return str(end.loc[data, when].idxmin())
 
 
@@ -679,12 +680,12 @@ asleep = runs[(runs["data"] == "boston") & (runs["optimizer"] == "FNG")]["weight
 chapter.claim(
     "giraldo-3-c1",
     holds=bool(
-        all(lowest(data, when) == "FNG" for data in ("boston", "yacht") for when in ("half", "end"))
+        all(leader(data, when) == "FNG" for data in ("boston", "yacht") for when in ("half", "end"))
         and ahead >= 0.1 * yacht_drop > 0
     ),
     measured=f"negative objective at the end: boston {found_at('boston', 'end')}; yacht {found_at('yacht', 'end')}; at half: "
     f"boston {found_at('boston', 'half')}; yacht {found_at('yacht', 'half')}",
-    note=f"{scale('boston', 'yacht')} SGD at its published step size does not move. Largest weight of FNG's models on boston at "
+    note=f"{scale('boston', 'yacht')} Constants of the released code's toys. SGD at its step size of 1e-15 does not move. Largest weight of FNG's models on boston at "
     f"the end (median): {asleep:.3f}.",
 )
 
@@ -727,7 +728,7 @@ pd.DataFrame(
 # late, that is where it goes at the long profile; a Beta output with $f_1=f_2=0$ is uniform and its objective zero.) The printed
 # Table 3.2 has the like: 1.43 for CCGP on boston with Gaussian noise is what a constant Gaussian scores on standardised targets, 1.419.
 # The last column is a second effect. Where gradients are small $s$ decays from $s_0$, so the search distribution
-# gets *wider* as training goes on, up to $1/\lambda_1=1$, and after some two thousand steps the objective rises again.
+# gets *wider* as training goes on, up to $1/\lambda_1=1$; after some two thousand steps (the paper profile) the objective rises again.
 #
 # ### Three rules (Appendix G)
 
@@ -766,13 +767,17 @@ plt.show()
 
 # %%
 final = {key: found[:, -1].mean() for key, found in by_rule.items()}
+root_ahead = {
+    data: step[by_rule[data, "root"].mean(0) <= by_rule[data, "literal"].mean(0)].max() for data in ("boston", "yacht")
+}
 chapter.claim(
     "giraldo-g-c1",
     holds=bool(all(final[data, "root"] <= final[data, "literal"] for data in ("boston", "yacht"))),
     measured="; ".join(
         f"{data}: root {final[data, 'root']:.3g}, literal {final[data, 'literal']:.3g}" for data in ("boston", "yacht")
     ),
-    note=f"Negative objective at the end. {scale('boston', 'yacht')} That is the step size of the released code, which runs "
+    note=f"Negative objective at the end; the square-root rule is ahead until step {root_ahead['boston']} on boston and "
+    f"{root_ahead['yacht']} on yacht, so that the verdict depends on the budget. {scale('boston', 'yacht')} That is the step size of the released code, which runs "
     "neither rule."
     + (f" At {slow_rate}: " if slow else "")
     + ", ".join(f"{data} {rule} {slow_end[data, rule]:.0f}" for data, rule in slow),
@@ -781,14 +786,14 @@ chapter.claim(
 
 # %% [markdown]
 # A square root in the denominator makes steps longer by $\sqrt{\mathbf p}$ where gradients are large. That is faster where the literal
-# rule crawls, for the first hundred steps, and then it diverges first. Which rule is ahead at the end is a question of step size
-# and budget; at this step size neither is of use, which may be why the code runs neither.
+# rule crawls, for the first hundred steps, and then it diverges first; at the long profile the literal rule has followed. Which one
+# is ahead at the end is a question of step size and budget. That both diverge at 0.005 may be why the code runs neither.
 #
 # ## The motorcycle data (§3.10, Figures 3.2 and 3.3, Table 3.1)
 #
 # The thesis compares the three models on half and on three quarters of the data, trained by FNG on mini-batches of 20 points (10 a
-# copy for ACCGP). One split is an anecdote on 133 points, so we draw several and show the first; of several starts, the one with the
-# best training objective is kept. Beside them stand the same models where training has converged: all data, natural gradients with
+# copy for ACCGP). One split is an anecdote on 133 points, so we draw as many as the profile has room for and show the first; of several starts,
+# the one with the best training objective is kept. Beside them stand the same models where training has converged: all data, natural gradients with
 # step size 0.1, Adam with 0.02, from k-means inducing inputs.
 
 
@@ -954,7 +959,7 @@ near = {
 }
 seeds = f"{options['splits']} of 5 split seeds" if options["splits"] < 5 else f"{options['splits']} split seeds"
 runs_note = f"{seeds}, best of {options['starts']} start{'s' if options['starts'] > 1 else ''} by training objective, {options['steps']} steps"
-failed = int((fng["status"] != "finished").sum() + (fng["nelbo"] > 1000).sum())
+failed = int(((fng["status"] != "finished") | (fng["nelbo"] > 1000)).sum())
 exact_half = rows_exact.groupby(["split", "model"])["test"].mean()["50/50"]
 chapter.claim(
     "giraldo-3-c3",
@@ -1113,14 +1118,15 @@ lowest = printed[models].eq(printed[models].min(axis=1), axis=0)
 wins, cells = printed.groupby("inducing")["CCGP wins"].sum(), printed.groupby("inducing").size()
 share = printed["CCGP wins"].mean()
 ours_share = float((rerun["CCGP"] < rerun["CGP"]).mean())
+enough = len(rerun) >= 10
 judged = [motor, *tables.values()] if settings.levels else None
 chapter.claim(
     "giraldo-3-c6",
     holds=bool(0.65 <= share < 0.70 and (not settings.levels or ours_share >= 0.55)),
-    measured=f"printed: CCGP below CGP in {wins[20]}/{cells[20]} (M = 20) and {wins[40]}/{cells[40]} (M = 40) cells, {share:.0%}; "
-    f"re-run: {int((rerun['CCGP'] < rerun['CGP']).sum())} of {len(rerun)}, {ours_share:.0%}",
+    measured=f"printed: CCGP below CGP in {wins[20]}/{cells[20]} (M = 20) and {wins[40]}/{cells[40]} (M = 40) cells, {share:.0%}"
+    + (f"; re-run: {int((rerun['CCGP'] < rerun['CGP']).sum())} of {len(rerun)}, {ours_share:.0%}" if enough else ""),
     note="Checked on the printed table"
-    + (" and on the re-run." if settings.levels else "; the re-run counts at the paper profile only."),
+    + (" and on the re-run." if settings.levels else "; the re-run decides at the paper profile only."),
     data=judged,
 )
 
@@ -1137,9 +1143,13 @@ chapter.claim(
         f"printed, M = {size}: lowest or tied ACCGP {row['ACCGP']}, CCGP {row['CCGP']}, CGP {row['CGP']} of {cells[size]}"
         for size, row in best_or_tied.iterrows()
     )
-    + f"; re-run: ACCGP {ours_lowest['ACCGP']}, CCGP {ours_lowest['CCGP']}, CGP {ours_lowest['CGP']} of {len(rerun)}",
+    + (
+        f"; re-run: ACCGP {ours_lowest['ACCGP']}, CCGP {ours_lowest['CCGP']}, CGP {ours_lowest['CGP']} of {len(rerun)}"
+        if enough
+        else ""
+    ),
     note="Checked on the printed table"
-    + (" and on the re-run." if settings.levels else "; the re-run counts at the paper profile only."),
+    + (" and on the re-run." if settings.levels else "; the re-run decides at the paper profile only."),
     data=judged,
 )
 
@@ -1307,8 +1317,8 @@ pd.DataFrame(
 # - The order of Table 3.1 is an order of how far training got. Trained to convergence, CGP and CCGP are close on test data,
 #   against the spread between random splits of 133 points.
 # - ACCGP's doubled data term is a *tempered* likelihood. A CCGP with one output whose KL counts half behaves like it, under both
-#   ways of training: the second copy of the output is not what makes the difference. Stopped early, both predict better than CCGP;
-#   at convergence they fit the training data better, the test data no better, and their intervals hold fewer test points.
+#   ways of training: the second copy of the output is not what makes the difference. Stopped early, both have got further than
+#   CCGP; at convergence they fit the training data better, the test data no better, and their intervals hold fewer test points.
 #
 # ## Exercises
 

@@ -28,7 +28,7 @@
 # **Data.** LONDON, NAVAL, MOCAP7, MOCAP9 and TRAFFIC; of SARCOS the smaller published file, split again; HUMAN is private and
 # replaced by a synthetic stand-in.
 #
-# **Time.** Measured on two cores: see the table at the end; `long` trains about fifty times as many steps as `quick`.
+# **Time.** About a minute at `smoke`, two at `quick` on one core; `long` about a quarter of an hour on two.
 
 # %% tags=["parameters"]
 profile = "quick"

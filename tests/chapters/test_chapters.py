@@ -13,7 +13,6 @@ from mogp.companion import ledger, records, results, runner
 from mogp.companion.report import changed_verdicts, missing_artefacts, report
 from mogp.companion.sources import chapters
 
-pytestmark = pytest.mark.xdist_group("chapters")
 KEYS = [chapter.key for chapter in chapters()]
 
 
