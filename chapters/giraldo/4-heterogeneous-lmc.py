@@ -78,11 +78,11 @@ settings = chapter.settings(
         demo=200, sgd_steps=25, sgd_rates=tuple(10.0 ** np.arange(-15, -2, 2)), workers=0, eager=False,
     ),
     long=dict(
-        toy=dict(steps=1000, every=50, scored=(100, 300, 600, 1000), rows=300), toy_points=2000, toy_starts=20,
-        dims={1: 3, 2: 3, 3: 3, 4: 3, 5: 3, 10: 3}, dims_steps=300,
-        real=dict(steps=1000, every=25, scored=(250, 500, 1000), rows=500), real_starts=5, averaged=50,
+        toy=dict(steps=1000, every=50, scored=(200, 600, 1000), rows=200), toy_points=2000, toy_starts=20,
+        dims={1: 3, 2: 3, 3: 3, 4: 3, 5: 3, 10: 3}, dims_steps=200,
+        real=dict(steps=1000, every=50, scored=(250, 500, 1000), rows=300), real_starts=5, averaged=50,
         averaged_on=("LONDON", "NAVAL", "SARCOS"),
-        demo=1500, sgd_steps=300, sgd_rates=tuple(10.0 ** np.arange(-15, -2, 2)), workers=2, eager=False,
+        demo=1500, sgd_steps=200, sgd_rates=tuple(10.0 ** np.arange(-15, -2, 2)), workers=2, eager=False,
     ),
     paper=dict(
         toy=dict(steps=1000, every=50, scored=(100, 200, 400, 600, 800, 1000), rows=500), toy_points=2000, toy_starts=20,

@@ -295,6 +295,7 @@ class NaturalAdam(Natural):
     """A natural-gradient step on `q(u)`, then an Adam step on everything else, each with an evaluation of its own.
 
     ("HYB" in Giraldo's thesis is the same with one evaluation for both: `hyb`.)
+
     Args:
         gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
         learning_rate: of Adam, on hyper-parameters and inducing inputs.
