@@ -123,6 +123,18 @@ class Dataset:
             replicas=None if self.replica is None else [self.replica[r] for r in rows.values()],
         )
 
+    @cached_property
+    def annotated(self) -> MultiOutputData:
+        """What the annotators told, for a model: one output with a column for each, without rows nobody annotated."""
+        from mogp.data import MultiOutputData
+
+        if "annotations" not in self.per_row:
+            raise ValueError(
+                f'{self.name} has no annotations; load it with annotators="simulated", or use annotate_classes or '
+                "annotate_values of mogp.datasets.annotate."
+            )
+        return MultiOutputData.from_list([(self.dense().X, self.per_row["annotations"])], names=self.outputs)
+
     @property
     def train(self) -> Dataset:
         """What the published split trains on."""

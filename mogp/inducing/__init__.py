@@ -1,6 +1,6 @@
 """Inducing variables: what the sparse posterior is a distribution over."""
 
-from mogp.inducing.functions import FunctionPoints
+from mogp.inducing.functions import FunctionPoints, SmoothedPoints
 from mogp.inducing.patches import InducingPatches, patch_subset
 from mogp.inducing.points import (
     InducingPoints,
@@ -16,6 +16,7 @@ __all__ = [
     "InducingPatches",
     "InducingPoints",
     "ReplicaPoints",
+    "SmoothedPoints",
     "given_points",
     "kmeans_points",
     "patch_subset",

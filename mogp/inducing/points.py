@@ -11,7 +11,7 @@ import tensorflow as tf
 from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
-from mogp.kernels import KernelStack, with_replica
+from mogp.kernels import ConvolvedStack, KernelStack, with_replica
 
 
 class InducingPoints(gpflow.Module):
@@ -60,6 +60,10 @@ class InducingPoints(gpflow.Module):
     def Kuf(self, kernels: KernelStack, X: tf.Tensor) -> tf.Tensor:
         """`[G, M, N]` for `X [N, P]`."""
         return kernels.K(self.inputs, X)
+
+    def with_functions(self, kernels: ConvolvedStack, X: tf.Tensor) -> tf.Tensor:
+        """Covariances with the functions of a convolution process before weighting, `[Q, M, J, N]`."""
+        return kernels.with_latents(self.inputs, X)
 
 
 class ReplicaPoints(InducingPoints):

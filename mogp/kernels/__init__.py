@@ -1,6 +1,6 @@
 """Covariance functions, and the means to evaluate many of them at once."""
 
-from mogp.kernels.convolved import ConvolvedStack
+from mogp.kernels.convolved import ConvolvedStack, SmoothedStack
 from mogp.kernels.expected import expected_k, expected_kk
 from mogp.kernels.hierarchy import SameNode, hierarchical, on_inputs, with_replica
 from mogp.kernels.patches import Patches, PatchStack
@@ -13,6 +13,7 @@ __all__ = [
     "PatchStack",
     "Patches",
     "SameNode",
+    "SmoothedStack",
     "expected_k",
     "expected_kk",
     "hierarchical",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gpflow
 import numpy as np
 import numpy.typing as npt
@@ -66,15 +68,9 @@ class ConvolvedStack(KernelStack):
                 f"S has shape {weights.shape}; expected [functions, copies x latents] = "
                 f"{(functions, copies * latents)}."
             )
-        widths = np.asarray(smoothing, dtype=float)
-        widths = widths[:, None] if widths.ndim == 1 else widths
-        if widths.ndim > 2 or not (widths > 0).all():
-            raise ValueError(
-                f"smoothing has shape {np.shape(smoothing)}; expected positive widths, one or [J] or [J, P]."
-            )
         self.copies, self.normalised = copies, normalised
         self.S = gpflow.Parameter(weights)
-        self.smoothing = gpflow.Parameter(np.broadcast_to(widths, (functions, input_dim)), transform=positive())
+        self.smoothing = gpflow.Parameter(widths(smoothing, functions, input_dim), transform=positive())
 
     @property
     def num_functions(self) -> int:
@@ -93,14 +89,13 @@ class ConvolvedStack(KernelStack):
 
     def of_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
         """Covariance of every function with itself, `[J, N, N']`, from `X [N, P]` or `[J, N, P]` and `X2` likewise."""
-        kappa, L = self._kappa(), self._L()
-        A = 2 * kappa[:, None] + L
+        A = 2 * self._kappa()[:, None] + self._spread()
         by_latent = self._gaussian(A, _each(X, 2), _each(X2, 2))
         return tf.einsum("jq,jqnm->jnm", self._powers(), by_latent)
 
     def variances(self) -> tf.Tensor:
         """Of the functions at any input, `[J]`."""
-        A = 2 * self._kappa()[:, None] + self._L()
+        A = 2 * self._kappa()[:, None] + self._spread()
         return tf.reduce_sum(self._powers() * self._amplitude(A), 1)
 
     def at_one_input(self) -> tf.Tensor:
@@ -122,8 +117,24 @@ class ConvolvedStack(KernelStack):
 
         `[Q, M, J, N]`.
         """
-        A = self._kappa()[:, None] + self._L()
-        by_function = self._gaussian(A, _each(Z, 1), _each(X, 2))
+        return self._with_functions(self._spread(), Z, X)
+
+    def smoothed(self, Z: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
+        r"""Covariance `[Q, M, M]` of the latent GPs smoothed by Gaussians of variances `t [Q, P]`, with variance one:
+
+        $\exp(-\tfrac12\tau^\top(L_q + 2t_q)^{-1}\tau)$.
+        """
+        A = self._spread() + 2 * t
+        return self._gaussian(A, Z, Z) / self._amplitude(A)[:, None, None]
+
+    def with_smoothed(self, Z: tf.Tensor, t: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
+        """As `with_latents`, for the latent GPs of `smoothed`."""
+        scale = tf.math.rsqrt(self._amplitude(self._spread() + 2 * t))
+        return scale[:, None, None, None] * self._with_functions(self._spread() + t, Z, X)
+
+    def _with_functions(self, A: tf.Tensor, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
+        """`[Q, M, J, N]`, from the variances `A [Q, P]` before the functions' own smoothing is added."""
+        by_function = self._gaussian(self._kappa()[:, None] + A, _each(Z, 1), _each(X, 2))
         return tf.transpose(by_function, [1, 2, 0, 3])
 
     def _gaussian(self, A: tf.Tensor, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
@@ -142,7 +153,11 @@ class ConvolvedStack(KernelStack):
     def _pairs(self) -> tf.Tensor:
         """`kappa_j + kappa_k + L_q`, `[J, J, Q, P]`."""
         kappa = self._kappa()
-        return kappa[:, None, None] + kappa[:, None] + self._L()
+        return kappa[:, None, None] + kappa[:, None] + self._spread()
+
+    def _spread(self) -> tf.Tensor:
+        """Squared lengthscales of what the functions smooth, `[Q, P]`."""
+        return self._L()
 
     def _L(self) -> tf.Tensor:
         return tf.square(rows([k.lengthscales for k in self.kernels])[:, 0])
@@ -155,6 +170,71 @@ class ConvolvedStack(KernelStack):
 
     def _powers(self) -> tf.Tensor:
         return tf.reduce_sum(tf.square(self._by_copy()), 1)
+
+
+class SmoothedStack(ConvolvedStack):
+    r"""A convolution process over latent GPs that are smoothed themselves (the "inducing kernels" of Giraldo, §6.3).
+
+    With $\iota_q^i = W_q\int\mathcal E(\cdot - r\mid t_q)\,u_q^i(r)\,dr$ the functions are
+    $f_j = \sum_{q,i}S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,\iota_q^i(r)\,dr$, and
+
+    $$\mathrm{cov}(\iota_q, \iota_q) = W_q^2\,\bar{\mathcal E}_q(\tau\mid L_q + 2t_q),\quad
+      \mathrm{cov}(f_j, \iota_q^i) = S^i_{jq}W_q^2\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q + 2t_q),$$
+    $$\mathrm{cov}(f_j, f_{j'}) = \sum_{q,i} S^i_{jq}S^i_{j'q}W_q^2\,
+      \bar{\mathcal E}_q(\tau\mid\kappa_j + \kappa_{j'} + L_q + 2t_q).$$
+
+    So it is a convolution process with $L_q + 2t_q$ and $SW$ in place of $L_q$ and $S$: more parameters, no more
+    functions. As a stack of kernels, it is that of the $Q$ processes $\iota_q$.
+
+    Args:
+        width: start value(s) of $\sqrt{t_q}$: one for all, one a latent GP, or `[Q, P]`.
+        W: start value(s) of $W_q$, one for all or one each.
+        functions, latents, input_dim, options: as for `ConvolvedStack`.
+    """
+
+    def __init__(
+        self,
+        functions: int,
+        latents: int,
+        input_dim: int,
+        width: npt.ArrayLike = 0.1,
+        W: npt.ArrayLike = 1.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(functions, latents, input_dim, **options)
+        self.width = gpflow.Parameter(widths(width, latents, input_dim), transform=positive())
+        self.W = gpflow.Parameter(np.broadcast_to(np.asarray(W, dtype=float), (latents,)))
+
+    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+        """Of the smoothed latent GPs: see `KernelStack.K`."""
+        K = self._gaussian(self._spread(), X, X if X2 is None else X2)
+        return tf.square(self.W)[:, None, None] * K
+
+    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+        """Of the smoothed latent GPs: see `KernelStack.K_diag`."""
+        variances = tf.square(self.W) * self._amplitude(self._spread())
+        return tf.broadcast_to(variances[:, None], [len(self), tf.shape(X)[-2]])
+
+    def with_latents(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
+        """See `ConvolvedStack.with_latents`."""
+        return tf.square(self.W)[:, None, None, None] * super().with_latents(Z, X)
+
+    def _spread(self) -> tf.Tensor:
+        return self._L() + 2 * tf.square(self.width)
+
+    def _by_copy(self) -> tf.Tensor:
+        return super()._by_copy() * self.W
+
+
+def widths(given: npt.ArrayLike, count: int, input_dim: int) -> npt.NDArray[np.float64]:
+    """Positive widths `[count, P]`, from one for all, `[count]` or `[count, P]`."""
+    values = np.asarray(given, dtype=float)
+    values = values[:, None] if values.ndim == 1 else values
+    if values.ndim > 2 or not (values > 0).all() or values.shape[:1] not in ((), (1,), (count,)):
+        raise ValueError(
+            f"widths have shape {np.shape(given)}; expected positive widths, one or [{count}] or [{count}, P]."
+        )
+    return np.array(np.broadcast_to(values, (count, input_dim)))
 
 
 def _each(X: tf.Tensor, leading: int) -> tf.Tensor:

@@ -14,13 +14,14 @@ def unit_kernels(
     input_dim: int,
     lengthscales: npt.ArrayLike = 1.0,
     kernel: type[gpflow.kernels.Stationary] = gpflow.kernels.SquaredExponential,
+    ard: bool = True,
 ) -> Sequence[gpflow.kernels.Kernel]:
-    """`count` stationary kernels with a lengthscale for each input (ARD) and variance fixed at one.
+    """`count` stationary kernels with a lengthscale for each input (ARD, unless `ard=False`) and variance fixed at one.
 
     `lengthscales` is one start value for all, or one a kernel.
     """
     starts = np.broadcast_to(np.asarray(lengthscales, dtype=float), (count,))
-    kernels = [kernel(lengthscales=np.full(input_dim, start)) for start in starts]
+    kernels = [kernel(lengthscales=np.full(input_dim, start) if ard else start) for start in starts]
     for k in kernels:
         gpflow.set_trainable(k.variance, False)
     return kernels

@@ -11,13 +11,16 @@
 | `Poisson` | log rate | counts |
 | `ZeroInflatedPoisson` | logit of extra zeros, log rate | counts |
 | `Softmax`, `AugmentReduce`, `RobustMax` | one for each class | labels 0, 1, ... |
+| `AnnotatedClasses` | one for each class, one for each annotator | labels, a column an annotator |
+| `AnnotatedValues` | the truth, a log variance for each annotator | real, a column an annotator |
 
 All are `gpflow.likelihoods.Likelihood`s, and GPflow's own can stand in their place. `PerOutput` gives each output its
 own. `check_targets` and `sample_y` work for both kinds.
 """
 
+from mogp.likelihoods.annotators import AnnotatedClasses, AnnotatedValues, Annotators
 from mogp.likelihoods.augment import AugmentReduce
-from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions, bounded, bounded_exp
+from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions, Targets, bounded, bounded_exp
 from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, HeteroscedasticGaussian
 from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
 from mogp.likelihoods.multiclass import RobustMax, Softmax
@@ -26,6 +29,9 @@ from mogp.likelihoods.sampling import conditional, sample_y
 from mogp.likelihoods.targets import TargetRule, check_targets, target_rules
 
 __all__ = [
+    "AnnotatedClasses",
+    "AnnotatedValues",
+    "Annotators",
     "AugmentReduce",
     "Bernoulli",
     "Beta",
@@ -40,6 +46,7 @@ __all__ = [
     "RobustMax",
     "Softmax",
     "TargetRule",
+    "Targets",
     "ZeroInflatedPoisson",
     "bounded",
     "bounded_exp",

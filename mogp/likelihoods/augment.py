@@ -11,6 +11,7 @@ import tensorflow as tf
 from check_shapes import inherit_check_shapes
 from gpflow.base import TensorType
 
+from mogp.likelihoods.base import Targets
 from mogp.likelihoods.multiclass import Covariance, Softmax
 from mogp.priors import Marginals, View, independent_functions
 
@@ -111,23 +112,23 @@ class AugmentReduce(Softmax):
         Y = tf.reshape(tf.broadcast_to(Y, tf.concat([rows, [1]], 0)), [-1, 1])
         return tf.reshape(collapsed_bound(self.log_ratios(f, Y), self._scale), rows)
 
-    def expectations(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    def expectations(self, f: View, targets: Targets) -> tf.Tensor:
         """Form 1, or Form 0 with the stored theta, estimated on sampled classes, `[N]`."""
-        log_P = self.log_ratios(f, Y)
+        log_P = self.log_ratios(f, targets.Y)
         if self.log_theta is None:
             return collapsed_bound(log_P, self._scale)
-        return local_bound(log_P, tf.gather(self.log_theta, ids), self._scale)
+        return local_bound(log_P, tf.gather(self.log_theta, targets.ids), self._scale)
 
     @property
     def stored_rows(self) -> int | None:
         r"""Rows for which $\theta$ is kept; None for the collapsed form."""
         return None if self.log_theta is None else int(self.log_theta.shape[0])
 
-    def update_local(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> None:
+    def update_local(self, f: View, targets: Targets) -> None:
         r"""$\theta \leftarrow (1 - \rho)\theta + \rho(1 + \hat{\mathcal P})$ for the rows of a batch."""
         if self.log_theta is None:
             return
-        towards = -collapsed_bound(self.log_ratios(f, Y), self._scale)
+        ids, towards = targets.ids, -collapsed_bound(self.log_ratios(f, targets.Y), self._scale)
         now = tf.gather(self.log_theta, ids)
         kept = now + float(np.log1p(-self.rate)) if self.rate < 1 else tf.fill(tf.shape(now), now.dtype.min)
         moved = tf.reduce_logsumexp(tf.stack([kept, towards + float(np.log(self.rate))]), axis=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +20,7 @@ from mogp.priors import View
 __all__ = [
     "DistributionLikelihood",
     "ReadsFunctions",
+    "Targets",
     "bounded",
     "bounded_exp",
     "column",
@@ -62,6 +63,20 @@ def draw(distribution: tfd.Distribution, dtype: tf.DType, seed: int | TensorType
     return tf.cast(distribution.sample(seed=pair), dtype)[..., None]
 
 
+class Targets(NamedTuple):
+    """What was observed at the rows of a batch.
+
+    Attributes:
+        Y: `[N, T]`, finite everywhere.
+        observed: `[N, T]`, which entries of `Y` count.
+        ids: `[N]`, which rows of the data they are.
+    """
+
+    Y: tf.Tensor
+    observed: tf.Tensor
+    ids: tf.Tensor
+
+
 class ReadsFunctions(abc.ABC):
     """A likelihood that asks the posterior for what it needs: some functions of a row, their covariance, joint draws.
 
@@ -78,26 +93,20 @@ class ReadsFunctions(abc.ABC):
         """Rows for which it keeps something from step to step; None if it keeps nothing."""
         return None
 
-    def update_local(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> None:
-        """Bring what it keeps for the rows `ids` up to date with the functions."""
+    def update_local(self, f: View, targets: Targets) -> None:
+        """Bring what it keeps for the rows of the targets up to date with the functions."""
         return
 
     @abc.abstractmethod
-    def expectations(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-        """The expected log-likelihood of each row, or a bound on it, `[N]`.
-
-        Args:
-            f: the functions at the rows.
-            Y: `[N, T]` targets.
-            ids: `[N]` which rows of the data they are.
-        """
+    def expectations(self, f: View, targets: Targets) -> tf.Tensor:
+        """The expected log-likelihood of each row, or a bound on it, `[N]`, from the functions at the rows."""
 
     @abc.abstractmethod
     def predictive(self, f: View) -> tuple[tf.Tensor, tf.Tensor]:
         """Predictive mean and variance of the targets, `[N, T]`."""
 
     @abc.abstractmethod
-    def log_density(self, f: View, Y: tf.Tensor) -> tf.Tensor:
+    def log_density(self, f: View, targets: Targets) -> tf.Tensor:
         """Log predictive density of the targets, `[N]`."""
 
 

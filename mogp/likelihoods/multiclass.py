@@ -13,7 +13,7 @@ from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
 from gpflow.quadrature import hermgauss
 
-from mogp.likelihoods.base import ReadsFunctions
+from mogp.likelihoods.base import ReadsFunctions, Targets
 from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 from mogp.priors import View, independent_functions
 
@@ -86,9 +86,9 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
     def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
         return _of_class(self._log_probabilities(Fmu, Fvar), Y)
 
-    def expectations(self, f: View, Y: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    def expectations(self, f: View, targets: Targets) -> tf.Tensor:
         """The mean log-softmax of `samples` draws, `[N]`."""
-        f = self._seen(f)
+        f, Y = self._seen(f), targets.Y
         shape = [self.num_monte_carlo_points, tf.shape(Y)[0], f.num_latents]
         F = f.points(self.generator.normal(shape, dtype=Y.dtype))
         return tf.reduce_mean(_of_class(tf.nn.log_softmax(F), Y), axis=0)
@@ -103,9 +103,9 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         """Whether class functions are dependent at a row."""
         return self.covariance == "exact"
 
-    def log_density(self, f: View, Y: tf.Tensor) -> tf.Tensor:
+    def log_density(self, f: View, targets: Targets) -> tf.Tensor:
         """Log probability of the label, `[N]`."""
-        return _of_class(self._joint(f), Y)
+        return _of_class(self._joint(f), targets.Y)
 
     def _joint(self, f: View) -> tf.Tensor:
         seen = self._seen(f)

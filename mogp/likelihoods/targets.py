@@ -136,11 +136,17 @@ def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
             "Recode labels as 0, 1, ... with numpy.unique(y, return_inverse=True)."
         ) from error
     rules = target_rules(likelihood)
-    columns = likelihood.observation_dim or (1 if rules or isinstance(likelihood, stock.ScalarLikelihood) else None)
+    annotators = getattr(likelihood, "target_columns", None)
+    alone = 1 if rules or isinstance(likelihood, stock.ScalarLikelihood) else None
+    columns = annotators or likelihood.observation_dim or alone
     if columns and (y.ndim != 2 or y.shape[1] != columns):
+        advice = (
+            "Give it a column for each annotator, NaN where one said nothing."
+            if annotators
+            else "Reshape one target with Y.reshape(-1, 1); give every further column an output of its own."
+        )
         raise ValueError(
-            f"output '{name}' ({kind}) has targets of shape {y.shape}; expected (rows, {columns}). "
-            "Reshape one target with Y.reshape(-1, 1); give every further column an output of its own."
+            f"output '{name}' ({kind}) has targets of shape {y.shape}; expected (rows, {columns}). {advice}"
         )
     for rule in (FINITE, *rules):
         broken = np.argwhere(rule.broken(y))
@@ -148,5 +154,6 @@ def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
             first = tuple(broken[0])
             raise ValueError(
                 f"output '{name}' ({kind}) has {len(broken)} {rule.fault} target{'s' if len(broken) > 1 else ''}, "
-                f"first at row {first[0]} ({y[first]}); {rule.requirement}. {rule.advice}."
+                f"first at row {first[0]}{f', column {first[1]}' if y.shape[1] > 1 else ''} ({y[first]}); "
+                f"{rule.requirement}. {rule.advice}."
             )

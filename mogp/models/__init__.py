@@ -1,9 +1,20 @@
 """Models: `SparseMOGP` and `LatentMOGP`, their named cases, and exact references."""
 
+from mogp.models.annotators import AnnotatedMOGP, ccgpma, cgpma
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
 from mogp.models.exact import ExactLMC
 from mogp.models.exact_hierarchies import DHGP, HGP
-from mogp.models.heterogeneous import AugmentedMOGP, accgp, ccgp, cgp, hetmogp_cpm, hetmogp_lmc, twofold
+from mogp.models.heterogeneous import (
+    AugmentedMOGP,
+    accgp,
+    ccgp,
+    ccgp_cpm,
+    ccgp_vik,
+    cgp,
+    hetmogp_cpm,
+    hetmogp_lmc,
+    twofold,
+)
 from mogp.models.hierarchies import ReplicaMOGP, bayesian_gplvm, hgp_ind, hmogp_lv, lmc_stacked, lvmogp
 from mogp.models.latent import LatentMOGP
 from mogp.models.network import Networks
@@ -12,6 +23,7 @@ from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 
 __all__ = [
+    "AnnotatedMOGP",
     "AugmentedMOGP",
     "DHGP",
     "HGP",
@@ -25,7 +37,11 @@ __all__ = [
     "add_outputs",
     "bayesian_gplvm",
     "ccgp",
+    "ccgp_cpm",
+    "ccgp_vik",
+    "ccgpma",
     "cgp",
+    "cgpma",
     "g_a",
     "g_m",
     "hetmogp_cpm",

@@ -1,4 +1,4 @@
-"""Named models with one likelihood for each output: CGP, CCGP, ACCGP, and HetMOGP with the LMC and the CPM."""
+"""Named models with one likelihood for each output: chained GPs (CGP, CCGP, ACCGP) and HetMOGP, by prior."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpflow.utilities import set_trainable
 
 from mogp.batches import Batch, BatchSource
 from mogp.data import MultiOutputData
-from mogp.inducing import FunctionPoints, InducingPoints, kmeans_points
-from mogp.kernels import ConvolvedStack, unit_kernels
+from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints, kmeans_points
+from mogp.kernels import ConvolvedStack, SmoothedStack, unit_kernels
 from mogp.likelihoods import PerOutput
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -28,21 +28,24 @@ def hetmogp_lmc(
     likelihoods: Likelihoods,
     *,
     latents: int | None = None,
+    copies: int = 1,
     inducing: int = 50,
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
 
-    prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3 from 6 outputs on)
+    prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3 from 6 outputs on),
+                in `copies` that share kernel and inducing inputs
     inducing    points, a set for each latent GP
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
     """
     outputs = _per_output(data, likelihoods)
     Q = _latents(data, outputs, latents)
+    kernels = unit_kernels(Q, data.input_dim, _lengthscale(data))
     return SparseMOGP(
-        prior=LMC(unit_kernels(Q, data.input_dim, _lengthscale(data)), functions=outputs.num_functions, seed=seed),
+        prior=LMC(kernels, functions=outputs.num_functions, rank=copies, seed=seed),
         inducing=kmeans_points(data, inducing, sets=Q, seed=seed),
         posterior=Full(whiten),
         likelihood=outputs,
@@ -55,6 +58,7 @@ def hetmogp_cpm(
     likelihoods: Likelihoods,
     *,
     latents: int | None = None,
+    copies: int = 1,
     inducing: int = 50,
     on: Literal["functions", "latents", "joint"] = "functions",
     whiten: bool = True,
@@ -62,7 +66,8 @@ def hetmogp_cpm(
 ) -> SparseMOGP:
     """Heterogeneous outputs whose functions are smoothed latent GPs (Giraldo, chapter 5).
 
-    prior       convolution process (CPM); `latents` GPs, by default one a function (3 from 6 outputs on)
+    prior       convolution process (CPM); `latents` GPs, by default one a function (3 from 6 outputs on), in `copies`
+                with weights of their own
     inducing    points on the "functions", a set for each (as published: functions then share hyper-parameters only);
                 one "joint" block of them with the full prior; or points on the "latents"
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
@@ -76,7 +81,9 @@ def hetmogp_cpm(
     if on != "latents":
         points = FunctionPoints(points.Z.numpy(), joint=on == "joint")
     return SparseMOGP(
-        prior=CPM(ConvolvedStack(J, Q, data.input_dim, lengthscales=width, smoothing=0.3 * width, seed=seed)),
+        prior=CPM(
+            ConvolvedStack(J, Q, data.input_dim, lengthscales=width, smoothing=0.3 * width, copies=copies, seed=seed)
+        ),
         inducing=points,
         posterior=Full(whiten),
         likelihood=outputs,
@@ -89,6 +96,7 @@ def ccgp(
     likelihood: Likelihood,
     *,
     latents: int = 2,
+    copies: int = 1,
     inducing: int = 20,
     whiten: bool = True,
     seed: int = 0,
@@ -101,7 +109,67 @@ def ccgp(
     likelihood  any with several latent functions
     """
     _one_output(data)
-    return hetmogp_lmc(data, likelihood, latents=latents, inducing=inducing, whiten=whiten, seed=seed)
+    return hetmogp_lmc(data, likelihood, latents=latents, copies=copies, inducing=inducing, whiten=whiten, seed=seed)
+
+
+def ccgp_cpm(
+    data: MultiOutputData,
+    likelihood: Likelihood,
+    *,
+    latents: int = 3,
+    copies: int | None = None,
+    inducing: int = 50,
+    whiten: bool = True,
+    seed: int = 0,
+) -> SparseMOGP:
+    """Correlated chained GP with a convolution process (Giraldo, chapter 6).
+
+    prior       convolution process (CPM) over the parameters of one likelihood; `latents` GPs, each in `copies`, by
+                default one a parameter
+    inducing    points on the latent GPs, a set for each, which its copies share
+    posterior   full, whitened
+    likelihood  any
+    """
+    _one_output(data)
+    R = likelihood.latent_dim or 1 if copies is None else copies
+    return hetmogp_cpm(
+        data, likelihood, latents=latents, copies=R, inducing=inducing, on="latents", whiten=whiten, seed=seed
+    )
+
+
+def ccgp_vik(
+    data: MultiOutputData,
+    likelihood: Likelihood,
+    *,
+    variant: Literal["classical", "thesis"] = "classical",
+    latents: int = 3,
+    copies: int | None = None,
+    inducing: int = 50,
+    whiten: bool = True,
+    seed: int = 0,
+) -> SparseMOGP:
+    """Correlated chained GP with variational inducing kernels (Giraldo, chapter 6).
+
+    prior       convolution process (CPM) as in `ccgp_cpm`; in the `variant` of the "thesis" over latent GPs that are
+                smoothed once more, which is a CPM with other names for its parameters
+    inducing    points on smoothed latent GPs: "classical" (Álvarez et al. 2010) their widths are variational
+                parameters that leave the prior alone, in the "thesis" they are the prior's
+    posterior   full, whitened
+    likelihood  any
+    """
+    if variant not in ("classical", "thesis"):
+        raise ValueError(f'variant={variant!r}; choose "classical" or "thesis".')
+    _one_output(data)
+    outputs = _per_output(data, likelihood)
+    J, Q, width = outputs.num_functions, _latents(data, outputs, latents), _lengthscale(data)
+    options: dict[str, Any] = {"lengthscales": width, "smoothing": 0.3 * width, "seed": seed}
+    options["copies"] = J if copies is None else copies
+    points: InducingPoints = kmeans_points(data, inducing, sets=Q, seed=seed)
+    if variant == "classical":
+        kernels, points = ConvolvedStack(J, Q, data.input_dim, **options), SmoothedPoints(points.Z.numpy(), 0.3 * width)
+    else:
+        kernels = SmoothedStack(J, Q, data.input_dim, width=0.3 * width, **options)
+    return SparseMOGP(prior=CPM(kernels), inducing=points, posterior=Full(whiten), likelihood=outputs, names=data.names)
 
 
 def accgp(

@@ -17,14 +17,13 @@ from mogp.batches import Batch, OutputBatch
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
-from mogp.likelihoods import PerOutput, ReadsFunctions, sample_y
+from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
 
 _ROWS_AT_ONCE = 8192
 _NUMBERS_AT_ONCE = 1 << 20
-_CLASSES = (gpflow.likelihoods.Softmax, gpflow.likelihoods.MultiClass)
 
 
 class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
@@ -125,14 +124,14 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         for group in groups(self.likelihood.likelihoods):
             own = [batch.outputs[d] for d in group.outputs]
             sizes = [tf.shape(o.weight)[0] for o in own]
-            Y, weight = tf.concat([o.Y for o in own], 0), tf.concat([o.weight for o in own], 0)
+            weight = tf.concat([o.weight for o in own], 0)
             if group.reads_functions:
                 view = self._view(functions, group.outputs, own)
-                ids = tf.concat([o.ids for o in own], 0)
-                yield group.outputs, weight * group.likelihood(sizes).expectations(view, Y, ids)
+                yield group.outputs, weight * group.likelihood(sizes).expectations(view, _targets(own))
                 continue
             f = self._marginals(functions, group, own)
             X = self._inputs_of(group, batch, own, f)
+            Y = tf.concat([o.Y for o in own], 0)
             expected = group.likelihood(sizes).variational_expectations(X, f.mean, f.var, Y)
             yield group.outputs, weight * expected
 
@@ -173,7 +172,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         functions = self.condition(batch.X)
         for d in self.local:
             own = batch.outputs[d]
-            self.likelihood.likelihoods[d].update_local(self._view(functions, [d], [own]), own.Y, own.ids)
+            self.likelihood.likelihoods[d].update_local(self._view(functions, [d], [own]), _targets([own]))
 
     @property
     def local(self) -> tuple[int, ...]:
@@ -276,7 +275,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def predict_classes(self, Xnew: npt.ArrayLike, output: int | str = 0) -> npt.NDArray[np.int64]:
         """The most probable class of one output at each row of `Xnew [N, P]`: labels `[N]`."""
         X, d = self._inputs(Xnew), self.index(output)
-        if len(self.likelihood.functions(d)) < 2 or not isinstance(self.likelihood.likelihoods[d], _CLASSES):
+        if getattr(self.likelihood.likelihoods[d], "num_classes", 1) < 2:
             kind = type(self.likelihood.likelihoods[d]).__name__
             raise ValueError(
                 f"output {self.names[d]!r} has the likelihood {kind}, which has no classes; use predict_y."
@@ -311,7 +310,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
             if group.reads_functions:
                 for d, rows in zip(group.outputs, own, strict=True):
                     likelihood = self.likelihood.likelihoods[d]
-                    found[d] = likelihood.log_density(self._view(conditional, [d], [rows]), rows.Y)
+                    found[d] = likelihood.log_density(self._view(conditional, [d], [rows]), _targets([rows]))
                 continue
             sizes = [tf.shape(o.weight)[0] for o in own]
             f = self._marginals(conditional, group, own)
@@ -415,6 +414,11 @@ def _outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:
         return values
     split = tf.reshape(values, [tf.shape(values)[0], outputs, values.shape[1] // outputs])
     return tf.reshape(tf.transpose(split, [1, 0, 2]), [-1, values.shape[1] // outputs])
+
+
+def _targets(own: Sequence[OutputBatch]) -> Targets:
+    """The targets of outputs one after the other."""
+    return Targets(*(tf.concat([getattr(o, name) for o in own], 0) for name in Targets._fields))
 
 
 def _as_indicators(draws: Array, targets: int) -> Array:

@@ -26,6 +26,7 @@ class CPM(Prior):
     - `FunctionPoints`: values of the functions (CPM-f). Each function is then a sparse GP of its own, and functions
       share hyper-parameters only; with `joint=True` one block with the full covariance, through which they share data.
     - `InducingPoints`: values of the latent GPs (CPM-u), a set for each or one for all.
+    - `SmoothedPoints`: values of the latent GPs after smoothing (VIK).
 
     Args:
         kernels: the latent GPs, widths and weights.
@@ -67,7 +68,7 @@ class CPM(Prior):
             columns = tf.reshape(inducing.Kuf(self.kernels, X), [1, inducing.num_inducing, J, -1])
             weights = tf.ones([1, J], X.dtype)
         else:
-            columns = self.kernels.with_latents(inducing.inputs, X)
+            columns = inducing.with_functions(self.kernels, X)
             weights = tf.transpose(self.kernels.S)
         joint = tf.reshape(self.kernels.between_functions(X, X), [J * X.shape[0]] * 2) if full_cov else None
         return _Projected(

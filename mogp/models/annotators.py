@@ -1,0 +1,139 @@
+"""Named models of targets told by several annotators: CGPMA and CCGPMA, for classes and for values."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mogp.data import MultiOutputData
+from mogp.inducing import kmeans_points
+from mogp.kernels import unit_kernels
+from mogp.likelihoods import AnnotatedClasses, AnnotatedValues, Annotators, check_targets
+from mogp.models.heterogeneous import _lengthscale
+from mogp.models.sparse import SparseMOGP
+from mogp.posteriors import Full
+from mogp.priors import LMC, Independent, Marginals, Prior
+
+_SPREAD = 0.1
+
+
+class AnnotatedMOGP(SparseMOGP):
+    """A model of what annotators told, which predicts the truth behind it and how far each of them can be trusted.
+
+    Its data have one output with a column for each annotator (`MultiOutputData.from_list([(X, annotations)])`, NaN
+    where an annotator said nothing). `predict_y`, `predict`, `predict_classes` are of the truth;
+    `predict_log_density` is of annotations.
+    """
+
+    @property
+    def annotators(self) -> Annotators:
+        """The likelihood of the one output."""
+        likelihood: Annotators = self.likelihood.likelihoods[0]
+        return likelihood
+
+    def predict_gold(self, Xnew: npt.ArrayLike) -> Marginals:
+        """What is known of the truth at `Xnew [N, P]`.
+
+        Class probabilities `[N, K]` and how sure they are (the variances of the probabilities, where `predict_y` has
+        those of the labels); or the value and its variance, `[N, 1]`.
+        """
+        return Marginals(*self.annotators.gold(*self.predict_f(Xnew)))
+
+    def reliability(self, Xnew: npt.ArrayLike) -> Marginals:
+        """Mean and variance `[N, R]` of each annotator's reliability at `Xnew [N, P]`.
+
+        For classes the probability of knowing the class rather than guessing; for values the noise variance.
+        """
+        return Marginals(*self.annotators.reliability(*self.predict_f(Xnew)))
+
+    def gold_log_density(self, data: MultiOutputData) -> tf.Tensor:
+        """Log predictive density of true targets, one column, `[N]`."""
+        own = data.outputs[0]
+        if data.num_outputs != 1 or own.Y.shape[1] != 1:
+            raise ValueError(
+                f"the data have {data.num_outputs} outputs, the first with {own.Y.shape[1]} columns; the truth is one "
+                "output with one column. For annotations use predict_log_density."
+            )
+        if isinstance(self.annotators, AnnotatedClasses):
+            _check_labels(self.annotators.num_classes, own.Y, own.name)
+        return self.annotators.gold_log_density(*self.predict_f(data.inputs(0)), tf.constant(own.Y))
+
+
+def ccgpma(
+    data: MultiOutputData,
+    classes: int | None = None,
+    *,
+    latents: int | None = None,
+    inducing: int = 40,
+    whiten: bool = True,
+    seed: int = 0,
+) -> AnnotatedMOGP:
+    """Correlated chained GPs for many annotators: CCGPMA-C with `classes`, CCGPMA-R without (Giraldo, paper L).
+
+    prior       LMC over the functions of the truth and those of the annotators; by default as many latent GPs, and
+                weights that start near the identity; one lengthscale a latent GP
+    inducing    points, a set for each latent GP
+    posterior   full, whitened
+    likelihood  annotators whose reliability is a function of the input
+    """
+    likelihood = _likelihood(data, classes)
+    J = likelihood.latent_dim
+    Q = J if latents is None else latents
+    if Q < 1:
+        raise ValueError(f"latents={latents}; at least one latent GP is needed.")
+    W = None
+    if Q == J:
+        W = np.eye(J) + _SPREAD * np.random.default_rng(seed).standard_normal((J, J))
+    kernels = unit_kernels(Q, data.input_dim, _lengthscale(data), ard=False)
+    return _annotated(data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), Q, inducing, whiten, seed)
+
+
+def cgpma(
+    data: MultiOutputData,
+    classes: int | None = None,
+    *,
+    inducing: int = 40,
+    whiten: bool = True,
+    seed: int = 0,
+) -> AnnotatedMOGP:
+    """Chained GPs for many annotators, independent of each other: CGPMA-C with `classes`, CGPMA-R without.
+
+    prior       independent, unit variance (the documents' LMC with identity weights); one lengthscale a function
+    inducing    points, a set for each function
+    posterior   full, whitened
+    likelihood  annotators whose reliability is a function of the input
+    """
+    likelihood = _likelihood(data, classes)
+    J = likelihood.latent_dim
+    kernels = unit_kernels(J, data.input_dim, _lengthscale(data), ard=False)
+    return _annotated(data, likelihood, Independent(kernels), J, inducing, whiten, seed)
+
+
+def _annotated(
+    data: MultiOutputData, likelihood: Annotators, prior: Prior, sets: int, inducing: int, whiten: bool, seed: int
+) -> AnnotatedMOGP:
+    return AnnotatedMOGP(
+        prior=prior,
+        inducing=kmeans_points(data, inducing, sets=sets, seed=seed),
+        posterior=Full(whiten),
+        likelihood=[likelihood],
+        names=data.names,
+    )
+
+
+def _likelihood(data: MultiOutputData, classes: int | None) -> Annotators:
+    if data.num_outputs != 1:
+        raise ValueError(
+            f"annotations are one output with a column for each annotator, the data have {data.num_outputs} outputs; "
+            "build them with MultiOutputData.from_list([(X, annotations)])."
+        )
+    own = data.outputs[0]
+    R = own.Y.shape[1]
+    likelihood = AnnotatedValues(R) if classes is None else AnnotatedClasses(classes, R)
+    check_targets(likelihood, own.Y, own.name)
+    return likelihood
+
+
+def _check_labels(classes: int, Y: npt.ArrayLike, name: str) -> None:
+    check_targets(AnnotatedClasses(classes, 1), Y, name)
