@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -80,16 +80,21 @@ class Chapter:
                 )
         return SimpleNamespace(**tables[self.profile])
 
-    def load(self, name: str, **options: Any) -> Any:
-        """Load a data set (`mogp.datasets.load`), or its marked stand-in where it cannot be had, and remember it."""
+    def load(self, name: str, *, instead_of: str = "", **options: Any) -> Any:
+        """Load a data set (`mogp.datasets.load`), or its marked stand-in where it cannot be had, and remember it.
+
+        `instead_of` names data that cannot be had, for which these stand in: figures and verdicts then say so.
+        """
         from mogp import datasets
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", datasets.StandInWarning)
             dataset = datasets.load(name, stand_in="allow", **options)
         use = provenance.data_use(dataset)
-        self._loaded.append({**asdict(use), "options": {key: repr(value) for key, value in options.items()}})
+        self._loaded.append({**use.note, "options": {key: repr(value) for key, value in options.items()}})
         self._note_run()
+        if instead_of and dataset.source == "real":
+            return replace(dataset, source="stand-in", instead_of=instead_of)
         return dataset
 
     @contextmanager
@@ -269,7 +274,7 @@ class Chapter:
         return {
             "profile": self.profile,
             "seed": self.seed,
-            "data": [asdict(use) for use in uses],
+            "data": [use.note for use in uses],
             "standin": any(use.source == "stand-in" for use in uses),
             "versions": dict(provenance.versions()),
             "date": provenance.now(),
@@ -410,7 +415,7 @@ def _claim_output(
     row: ledger.Claim, verdict: Mapping[str, Any], data: str, earlier: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> tuple[str, str]:
     """The verdict box as HTML and as text."""
-    word = _word(verdict["holds"]) + (" on the synthetic stand-in" if verdict["standin"] else "")
+    word = _word(verdict["holds"]) + _stand_in(verdict)
     lines = [
         ("Published", row.published),
         ("Measured", f"{verdict['measured']} ({verdict['profile']} profile{', data: ' + data if data else ''})"),
@@ -426,6 +431,13 @@ def _claim_output(
     )
     text = "\n".join([f"{row.id}: {word}. {row.claim}", *(f"  {name}: {value}" for name, value in given)])
     return page, text
+
+
+def _stand_in(verdict: Mapping[str, Any]) -> str:
+    if not verdict["standin"]:
+        return ""
+    real = all(use.get("instead_of") for use in verdict["data"] if use["source"] == "stand-in")
+    return " on other data" if real else " on the synthetic stand-in"
 
 
 def _word(holds: bool) -> str:

@@ -39,6 +39,10 @@ class HasSource(Protocol):
     def digest(self) -> str:
         """SHA-256 of its numbers."""
 
+    @property
+    def instead_of(self) -> str:
+        """The data set that these real data stand in for, if any."""
+
 
 @dataclasses.dataclass(frozen=True)
 class DataUse:
@@ -47,10 +51,18 @@ class DataUse:
     name: str
     source: str
     sha256: str
+    instead_of: str = ""
+
+    @property
+    def note(self) -> dict[str, str]:
+        """Its fields, without those that say nothing."""
+        return {name: value for name, value in dataclasses.asdict(self).items() if value}
 
     @property
     def in_words(self) -> str:
-        """For a reader: "motor", "a synthetic stand-in for motor", "toy-gp-1d (synthetic)"."""
+        """For a reader: "motor", "a synthetic stand-in for motor", "bike in place of city", "toy-gp-1d (synthetic)"."""
+        if self.instead_of:
+            return f"{self.name} in place of {self.instead_of}"
         return {"real": self.name, "stand-in": f"a synthetic stand-in for {self.name}"}.get(
             self.source, f"{self.name} ({self.source})"
         )
@@ -58,7 +70,7 @@ class DataUse:
 
 def data_use(dataset: HasSource) -> DataUse:
     """What is remembered of a loaded data set."""
-    return DataUse(dataset.name, dataset.source, dataset.digest)
+    return DataUse(dataset.name, dataset.source, dataset.digest, getattr(dataset, "instead_of", ""))
 
 
 @cache

@@ -48,6 +48,7 @@ class Dataset:
         image_shape: height and width of the image that a row of `X` holds.
         per_row: further arrays with one entry a row, such as annotations `[N, R]`; they follow when rows are taken.
         extras: further arrays about the whole set, such as a true function on a grid.
+        instead_of: the data set in whose place this one is shown, where real data stand in for others ("stand-in").
     """
 
     name: str
@@ -67,6 +68,7 @@ class Dataset:
     image_shape: tuple[int, int] | None = None
     per_row: Mapping[str, Array] = field(default_factory=dict)
     extras: Mapping[str, Array] = field(default_factory=dict)
+    instead_of: str = ""
 
     def __post_init__(self) -> None:
         for name in ("X", "Y", "output", "replica", "held_out"):

@@ -98,6 +98,17 @@ def test_a_stand_in_is_said_on_the_face_of_the_figure_and_in_its_provenance(ma3:
     assert "data: a synthetic stand-in for ujiindoorloc" in html(shown[0])
 
 
+def test_real_data_in_place_of_others_are_named_on_the_figure_and_in_the_verdict(ma3: Chapter, shown: list):
+    toy = ma3.load("zip-toy", instead_of="city", N=20)
+    assert (toy.source, toy.instead_of) == ("synthetic", "")  # only real data stand in for others
+    motor = dataclasses.replace(toy, name="motor", source="stand-in", instead_of="city")
+    with ma3.figure("ma-fig-3-6", data=[motor]) as ax:
+        figure = ax.figure
+    assert [text.get_text() for text in figure.texts] == ["Drawn from motor in place of city."]
+    ma3.claim("ma-3-c1", holds=True, measured="1", data=motor)
+    assert "holds on other data" in html(shown[1])
+
+
 def test_a_figure_that_fails_leaves_no_file_and_no_open_figure(ma3: Chapter):
     from matplotlib import pyplot as plt
 
