@@ -40,6 +40,18 @@ def test_the_quick_start_loads_fits_predicts_plots_and_saves_in_under_fifteen_li
     assert abs(predicted.query("output == 'temperature'")["mean"].item() - truth) < 0.3
 
 
+def test_the_example_of_counts_and_annotators_runs_on_the_data_or_their_stand_ins():
+    example = next(block for block in blocks() if "ccgpma" in block)
+    for written, shorter in (("steps=500", "steps=3"), ("inducing=50", "inducing=10")):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    assert scope["zero"].shape == scope["rate"].shape == (16 * 8 * 24,)
+    assert scope["genre"].shape == (300,)
+    assert scope["trust"].shape == (300, 7)
+
+
 def test_the_many_class_example_runs_on_the_data_or_their_stand_ins():
     example = next(block for block in blocks() if "mogps_ar" in block)
     for written, shorter in (

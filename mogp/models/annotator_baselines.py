@@ -144,7 +144,7 @@ class _LogisticRegression:
             gradient = D.T @ (weights * np.exp(log_p) - targets) + self.ridge * slopes * W
             return 0.5 * self.ridge * np.sum(slopes * W**2) - np.sum(targets * log_p), gradient.ravel()
 
-        options = {"maxiter": 50, "ftol": 1e-13, "gtol": 1e-7}
+        options = {"maxiter": 50, "ftol": 1e-10, "gtol": 1e-6}
         self.W = minimize(loss, self.W.ravel(), jac=True, method="L-BFGS-B", options=options).x.reshape(slopes.shape)
 
     def log_classes(self, X: Array) -> Array:
@@ -280,7 +280,7 @@ class DawidSkene(_Confusions):
         log_likelihood_: the objective after each iteration.
     """
 
-    def __init__(self, classes: int, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-8) -> None:
+    def __init__(self, classes: int, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-7) -> None:
         super().__init__(classes, _Prior, smoothing, smoothing, iterations, tolerance)
 
     def fit(self, data: MultiOutputData) -> Self:
@@ -321,7 +321,7 @@ class LFC(_Confusions):
     """
 
     def __init__(
-        self, classes: int, ridge: float = 0.01, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-8
+        self, classes: int, ridge: float = 0.01, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-7
     ) -> None:
         _check_positive(ridge=ridge)
         super().__init__(classes, _LogisticRegression, ridge, smoothing, iterations, tolerance)
@@ -362,7 +362,7 @@ class DGRL(_Classifier):
     responsibility_: Array
 
     def __init__(
-        self, classes: int, ridge: float = 0.01, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-8
+        self, classes: int, ridge: float = 0.01, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-7
     ) -> None:
         _check_positive(ridge=ridge)
         super().__init__(classes, _LogisticRegression, ridge, smoothing, iterations, tolerance)
@@ -531,7 +531,7 @@ class AnnotatorGPR(_Baseline):
         mean, var = base_conditional_with_lm(
             self.kernel(self._X, X), self._factor, self.kernel(X, full_cov=False), self._target[:, None]
         )
-        return mean.numpy() + self._mean, tf.transpose(var).numpy()
+        return mean.numpy() + self._mean, var.numpy()
 
     def reliability(self, Xnew: npt.ArrayLike) -> tuple[Array, Array]:
         r"""Noise variances $\sigma_r^2$ at every input, with variance zero, `[N, R]`."""
