@@ -104,7 +104,7 @@ class _Climber(_Baseline):
                 f"{type(self).__name__} still gained more than tolerance={self.tolerance} in the last of "
                 f"{self.iterations} iterations; raise iterations or tolerance.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         self.log_likelihood_ = np.array(trace[1:])
 
@@ -276,18 +276,17 @@ class DawidSkene(_Confusions):
     Attributes:
         posterior_: $\mu$ `[N, K]`.
         confusion_: $\Psi$ `[R, K, K]`, true class before label.
-        prior_: $\pi$ `[K]`.
         log_likelihood_: the objective after each iteration.
     """
 
     def __init__(self, classes: int, smoothing: float = 0.1, iterations: int = 500, tolerance: float = 1e-7) -> None:
         super().__init__(classes, _Prior, smoothing, smoothing, iterations, tolerance)
 
-    def fit(self, data: MultiOutputData) -> Self:
-        """Run EM until an iteration gains less than `tolerance` of the objective."""
-        super().fit(data)
-        self.prior_ = self.predict_y(data.inputs(0)[:1])[0][0]
-        return self
+    @property
+    def prior_(self) -> Array:
+        r"""$\pi$ `[K]`."""
+        prior: Array = self.predict_y(np.zeros((1, self._input_dim)))[0][0]
+        return prior
 
 
 class LFC(_Confusions):

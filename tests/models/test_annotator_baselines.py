@@ -174,7 +174,7 @@ def test_lfc_of_two_classes_takes_the_steps_of_sensitivity_and_specificity(rng):
     a = p * np.prod(alpha**y * (1 - alpha) ** (1 - y), 1)
     b = (1 - p) * np.prod(beta ** (1 - y) * (1 - beta) ** y, 1)
     mu = a / (a + b)
-    np.testing.assert_allclose(model.posterior_[:, 1], mu, rtol=1e-8)
+    np.testing.assert_allclose(model.posterior_[:, 1], mu, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(alpha, mu @ y / mu.sum(), atol=1e-4)
     np.testing.assert_allclose(beta, (1 - mu) @ (1 - y) / (1 - mu).sum(), atol=1e-4)
 
@@ -258,7 +258,7 @@ def test_noise_does_not_fall_to_zero_where_an_annotator_lies_on_the_line(rng):
 
 
 def stacked(model, data):
-    """Annotations that were observed, their covariance, their covariance with `f` at new inputs, the variance of `f`."""
+    """Annotations that were observed, their covariance, that with `f` at new inputs, and the variance of `f`."""
     n, r = np.nonzero(data[0].observed)
     X = data.inputs(0)[n]
     distance = np.sum((X[:, None] - X[None]) ** 2, -1)
