@@ -26,7 +26,7 @@
 # | **Shows** | Figures 3.1–3.3, Tables 3.1 and 3.2, the table of Appendix I; claims giraldo-3-c1 to c10, giraldo-g-c1, giraldo-i-c1 |
 # | **Adds** | each closed form against quadrature; an example where the objective of a CCGP exceeds the evidence; what the start value of FNG does to the weights; the augmented model against a CCGP whose KL counts half; coverage of the intervals; how to estimate a predictive density; two outputs of different type in one model |
 # | **Data** | the motorcycle data {cite}`silverman1985`, 133 points; five regression tables of the UCI repository; the synthetic toy T1 of the thesis |
-# | **Time** | `smoke` half a minute; `quick` two minutes on one core; `long` about twenty minutes on two; `paper` has the thesis's fifteen starts |
+# | **Time** | `smoke` half a minute; `quick` two minutes on one core; `long` about half an hour on two; `paper` has the thesis's fifteen starts |
 
 # %% tags=["parameters"]
 profile = "quick"
