@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from mogp import MultiOutputData
-from mogp.plotting.annotators import agreement, annotator_dashboard, most_trusted
+from mogp.plotting.annotators import agreement, annotator_dashboard, most_trusted, standing
 from mogp.plotting.style import COLOURS
 
 NAN = np.nan
@@ -65,16 +65,23 @@ def test_most_trusted_is_the_most_probable_or_the_least_noisy():
     np.testing.assert_allclose(lead, [0.3])
 
 
+def test_standing_tells_who_is_alone_in_front_who_is_close_and_where_nobody_knows():
+    found = standing([[0.9, 0.85, 0.2], [0.9, 0.5, 0.2], [0.4, 0.3, 0.1]], labels=True, close=0.1)
+    np.testing.assert_array_equal(found, [[1, 1, 0], [2, 0, 0], [0, 0, 0]])
+    found = standing([[1.0, 1.05, 3.0], [1.0, 2.0, 3.0]], labels=False, close=0.1)
+    np.testing.assert_array_equal(found, [[1, 1, 0], [2, 0, 0]])
+
+
 def test_dashboard_draws_curves_regions_and_amounts():
-    panels = annotator_dashboard(model(), annotations(), np.array([0, 1, 1, 0, 0]), points=11)
-    curves = [line for line in panels[0].lines if len(line.get_xdata()) == 11]
-    np.testing.assert_allclose(curves[0].get_ydata(), 0.9 - 0.8 * np.linspace(0, 1, 11))
-    bars = [(bar.get_x() + bar.get_width() / 2, bar) for bar in panels[2].patches]
-    for place, bar in bars:
-        best, height = ("blue", 0.8 - 1.6 * place) if place < 0.5 else ("green", 1.6 * place - 0.8)
-        if 0.1 < place < 0.4 or 0.6 < place < 0.9:
-            assert to_rgb(bar.get_facecolor()) == to_rgb(COLOURS[best])
-            assert bar.get_height() == pytest.approx(min(height, abs(0.5 - 0.8 * min(place, 1 - place))), abs=1e-6)
+    panels = annotator_dashboard(model(), annotations(), np.array([0, 1, 1, 0, 0]), points=21)
+    curves = [line for line in panels[0].lines if len(line.get_xdata()) == 21]
+    np.testing.assert_allclose(curves[0].get_ydata(), 0.9 - 0.8 * np.linspace(0, 1, 21))
+    dark = {r: lane.get_paths() for r, lane in enumerate(panels[2].collections[1::2])}
+    first, third = (np.concatenate([path.vertices[:, 0] for path in dark[r]]) for r in (0, 2))
+    assert (first.min(), third.max()) == (0, 1)
+    assert 0.3 < first.max() < 0.5 < third.min() < 0.7
+    assert not dark[1]
+    assert to_rgb(panels[2].collections[1].get_facecolor()[0]) == to_rgb(COLOURS["blue"])
     heights = [bar.get_height() for bar in panels[3].patches]
     assert heights == [5, 4, 3, 4, 2, 0]
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from mogp.plotting.curves import bands
@@ -17,12 +15,13 @@ from mogp.plotting.style import COLOURS, INK
 if TYPE_CHECKING:
     from mogp.data import MultiOutputData
 
-__all__ = ["agreement", "annotator_dashboard", "most_trusted"]
+__all__ = ["agreement", "annotator_dashboard", "most_trusted", "standing"]
 
 Floats = NDArray[np.float64]
 
 _BINS = 12
 _POINTS = 200
+_CLOSE = 0.1
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -43,8 +42,7 @@ def annotator_dashboard(
        the standard deviation of the noise of a value. One input: against it. More: against the first principal
        component of the inputs, or the `coordinate`, averaged over twelve groups of as many rows.
     2. Agreement of every two annotators on the rows that both have told (`agreement`).
-    3. Whom to trust where (`most_trusted`): along the same axis the most reliable annotator, as a colour, and how far
-       ahead of the next.
+    3. Whom to trust where (`standing`): along the same axis, who is alone in front and who is close to the best.
     4. How many rows each has told; with `gold`, also how many of the labels are right, or the error of the values.
 
     Args:
@@ -112,6 +110,25 @@ def most_trusted(reliability: ArrayLike, *, labels: bool) -> tuple[NDArray[np.in
     ranked = np.sort(values if labels else -values, axis=1)
     best = np.argmax(values if labels else -values, axis=1)
     return best, ranked[:, -1] - ranked[:, -2]
+
+
+def standing(reliability: ArrayLike, *, labels: bool, close: float = _CLOSE) -> NDArray[np.int64]:
+    """Where each of R annotators stands at N places, `[N, R]`: 2 alone in front, 1 close to the best, 0 behind.
+
+    With `labels`, from probabilities of knowing the class: close is within `close` of the largest, and nobody is in
+    front where all are below 1/2. Else from standard deviations of the noise: close is up to the share `close` above
+    the smallest.
+    """
+    best, lead = most_trusted(reliability, labels=labels)
+    values = np.asarray(reliability, float)
+    top = np.take_along_axis(values, best[:, None], axis=1)
+    near = values >= top - close if labels else values <= (1 + close) * top
+    alone = lead > (close if labels else close * top[:, 0])
+    found = near.astype(np.int64)
+    found[np.arange(len(values))[alone], best[alone]] = 2
+    if labels:
+        found[top[:, 0] < 0.5] = 0
+    return found
 
 
 def _of_classes(model: Any) -> bool:
@@ -206,33 +223,30 @@ def _agreement_map(ax: Axes, values: Floats, names: Sequence[str], of_classes: b
 
 
 def _trust(ax: Axes, x: Floats, mean: Floats, names: Sequence[str], of_classes: bool, xlabel: str) -> None:
-    best, ahead = most_trusted(mean, labels=of_classes)
+    state = standing(mean, labels=of_classes)
     edges = np.concatenate([[x[0]], (x[1:] + x[:-1]) / 2, [x[-1]]])
-    if len(x) > 1 and len(x) <= _BINS:
+    if 1 < len(x) <= _BINS:
         edges[0], edges[-1] = x[0] - (x[1] - x[0]) / 2, x[-1] + (x[-1] - x[-2]) / 2
-    for g in range(len(x)):
-        ax.bar(
-            edges[g], ahead[g], width=edges[g + 1] - edges[g], align="edge", color=_colour(int(best[g])), linewidth=0,
-            edgecolor="none",
-        )  # fmt: skip
-    shown = [r for r in range(len(names)) if (best == r).any()]
-    ax.legend(
-        handles=[Patch(color=_colour(r)) for r in shown],
-        labels=[names[r] for r in shown],
-        title="most\nreliable",
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.03),
-        fontsize=9.5,
-        title_fontsize=10,
-    )
+    for r in range(len(names)):
+        for value, alpha in ((1, 0.4), (2, 1.0)):
+            runs = [(edges[first], edges[last] - edges[first]) for first, last in _runs(state[:, r] == value)]
+            ax.broken_barh(runs, (r - 0.38, 0.76), facecolors=_colour(r), alpha=alpha, linewidth=0)
+    ax.set_yticks(range(len(names)), names)
+    close = f"within {_CLOSE:g} of the best" if of_classes else f"sd within {_CLOSE:.0%} of the smallest"
     ax.set(
-        title="Whom to trust where?",
+        title=f"Whom to trust where?\n(dark: alone in front; pale: {close})",
         xlabel=xlabel,
-        ylabel="lead over the next" + ("" if of_classes else " (sd)"),
+        ylabel="annotator",
         xlim=(edges[0], edges[-1]),
-        ylim=(0.0, 1.08 * max(float(ahead.max()), 1e-3)),
+        ylim=(len(names) - 0.5, -0.5),
     )
-    ax.yaxis.set_major_locator(MaxNLocator(5))
+    ax.grid(False, axis="y")
+
+
+def _runs(chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First and one past the last position of every stretch of chosen ones."""
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]])))
+    return [(int(first), int(last)) for first, last in zip(turns[::2], turns[1::2], strict=True)]
 
 
 def _amounts(
