@@ -26,15 +26,14 @@ STEPS = int(os.environ.get("MOGP_BENCH_STEPS", "20"))
 GIB = 2.0**30
 
 
-def counts(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and counts of a day, or of a random part of it."""
+def a_day() -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and counts of a day."""
     from mogp import datasets
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", datasets.StandInWarning)
         day = datasets.load("guangzhou", stand_in="allow", day=9, grid=GRID)
-    chosen = slice(None) if rows == WHOLE else np.random.default_rng(0).choice(WHOLE, rows, replace=False)
-    return day.X[chosen], day.Y[chosen, 0]
+    return day.X, day.Y[:, 0]
 
 
 def training(X: np.ndarray, y: np.ndarray) -> Callable[[], tf.Tensor]:
@@ -68,15 +67,15 @@ def step_times(runs: dict[int, Callable[[], tf.Tensor]]) -> dict[int, float]:
     return {rows: 1e3 * float(np.median(times)) for rows, times in laps.items()}
 
 
-def peak_of(rows: int) -> tuple[float, float]:
-    """Peak resident GiB of a fresh process that trains on so many counts, and the loss at its last step."""
-    command = [sys.executable, __file__, str(rows)]
+def peak_memory() -> tuple[float, float]:
+    """Peak resident GiB of a fresh process that trains on the whole day, and the loss at its last step."""
+    command = [sys.executable, __file__, "day"]
     peak, loss = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return float(peak), float(loss)
 
 
-def measure(rows: int) -> None:
-    step = training(*counts(rows))
+def train_on_the_day() -> None:
+    step = training(*a_day())
     for _ in range(STEPS):
         loss = float(step())
     print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB, loss]))
@@ -86,10 +85,10 @@ if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     one_thread()
     if len(sys.argv) > 1:
-        measure(int(sys.argv[1]))
+        train_on_the_day()
         sys.exit()
-    peak, loss = peak_of(WHOLE)  # first: a new process starts at the peak of this one
-    X, y = counts(WHOLE)
+    peak, loss = peak_memory()  # first: a new process starts at the peak of this one
+    X, y = a_day()
     parts = {rows: np.random.default_rng(0).choice(WHOLE, rows, replace=False) for rows in SIZES[:-1]}
     times = step_times({rows: training(X[p], y[p]) for rows, p in parts.items()} | {WHOLE: training(X, y)})
     for rows in SIZES[1:]:

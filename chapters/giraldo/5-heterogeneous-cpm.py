@@ -28,7 +28,7 @@
 # **Data.** LONDON, NAVAL, MOCAP7, MOCAP9 and TRAFFIC; of SARCOS the smaller published file, split again; HUMAN is private and
 # replaced by a synthetic stand-in.
 #
-# **Time.** About a minute at `smoke`, two at `quick` on one core; `long` about a quarter of an hour on two.
+# **Time.** About a minute at `smoke`, two at `quick` on one core; `long` about half an hour on two.
 
 # %% tags=["parameters"]
 profile = "quick"
@@ -50,7 +50,7 @@ settings = chapter.settings(
         eager=False,
     ),
     long=dict(
-        runs=dict(steps=1000, every=200, most_rows=300), restarts=2, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
+        runs=dict(steps=1000, every=200, most_rows=300), restarts=1, shrink=1, sets=ALL, traced=("SARCOS", "MOCAP7"),
         placed=("MOCAP7", "NAVAL"), share_steps=2000, repeats=300, workers=2, eager=False,
     ),
     paper=dict(
