@@ -26,7 +26,7 @@
 # | **Shows** | Figures 6.1–6.3, Tables 6.1 and 6.2; claims giraldo-6-c1 to c8 |
 # | **Adds** | all covariances by integration; where the printed covariance is indefinite; VIK as published written as a CPM, and the three of them trained from equal starts; floors that any model must beat; where the gain of the zero-inflated likelihood comes from; whether the predicted probability of a zero is right; one optimiser for everything against natural gradients |
 # | **Data** | Guangzhou's phone positions are private. In their place: Citi Bike in New York, arrivals in 16 × 8 cells by the hour, 92 days. A toy of the author's demonstration |
-# | **Time** | `smoke` under half a minute; `quick` about two minutes on one core; `long` under half an hour on two; `paper` has 31 days, $M=200$ and 8000 steps |
+# | **Time** | `smoke` about half a minute; `quick` two to three minutes on one core; `long` under half an hour on two; `paper` has 31 days, $M=200$ and 8000 steps |
 
 # %% tags=["parameters"]
 profile = "quick"
@@ -72,7 +72,7 @@ settings = chapter.settings(
         model=dict(inducing=8, steps=2, batch=50, rows=100), weeks=1, month=1, week=("Sat",), batches=1, followed=2, toy=2, workers=0, eager=True,
     ),
     quick=dict(
-        model=dict(inducing=60, steps=400, batch=400, rows=3000), weeks=3, month=2, week=("Sat",), batches=2, followed=400, toy=200,
+        model=dict(inducing=60, steps=400, batch=400, rows=3000), weeks=3, month=2, week=("Sat",), batches=2, followed=270, toy=200,
         workers=0, eager=False,
     ),
     long=dict(
@@ -381,7 +381,7 @@ axes[0].plot(toy.X, toy.Y, "k.", ms=3, label="counts")
 axes[0].plot(toy.X, model.predict_y(toy.X)[0], color=COLOURS["blue"], label="predicted mean")
 axes[0].set(ylabel="count", title="counts with extra zeros, and the two functions behind them")
 for ax, j, link, name in (
-    (axes[1], 0, special.expit, "probability π of an extra zero"),
+    (axes[1], 0, special.expit, "extra zeros, π"),
     (axes[2], 1, np.exp, "rate ρ"),
 ):
     mean, sd = f.mean.numpy()[:, j], np.sqrt(f.var.numpy()[:, j])
@@ -447,9 +447,8 @@ fig, ax = plt.subplots(figsize=(8.4, 3.0))
 for name, chosen, colour in (("working days", working, "blue"), ("Saturdays and Sundays", ~working, "orange")):
     ax.plot(np.flatnonzero(chosen), 100 * morning[chosen], "o", ms=4, color=COLOURS[colour], label=name)
 for d in quiet:
-    ax.annotate(
-        f"{weekday[d]}, day {d}", (d, 100 * morning[d]), xytext=(6, -3), textcoords="offset points", fontsize=10
-    )
+    arrow = dict(arrowstyle="-", color=COLOURS["grey"], lw=0.8)
+    ax.annotate(f"{weekday[d]}, day {d}", (d, 100 * morning[d]), xytext=(d, 35), ha="center", arrowprops=arrow)
 ax.set(xlabel="day of the file", ylabel="share of a day (%)", title="arrivals between 7:00 and 10:00", ylim=(0, None))
 fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 plt.show()
@@ -1038,7 +1037,8 @@ with chapter.figure(
 # the LMC from two starts after the same number of steps: lengthscales that tell place and hour apart, as everywhere in
 # this chapter, and lengthscales that are all alike, the library's own start. On the right the gain of all models above,
 # split by the kind of test row: cells that are never used, other zeros, and counts above zero, where there are no zeros
-# to explain.
+# to explain. The verdict on giraldo-6-c3 depends on this: while settings were tried on a day that is not used here, ZIP was
+# ahead by a nat from the library's start values, and behind on every day with fewer inducing inputs and shorter training.
 
 
 # %%
@@ -1394,9 +1394,7 @@ masked = np.column_stack([X_day, never.repeat(24)])
 known = ccgp(of_counts(masked, y_day), likelihoods.Poisson(), latents=3, inducing=settings.model["inducing"], seed=seed)
 for kernel, lengthscale in zip(known.prior.kernels.kernels, LENGTHSCALES, strict=True):
     kernel.lengthscales.assign([*lengthscale, 0.5])
-Trainer(known, hybrid(), settings.model["batch"]).train(
-    masked[train_rows], y_day[train_rows], [settings.model["steps"]]
-)
+Trainer(known, hybrid(), settings.model["batch"]).train(masked[train_rows], y_day[train_rows], [settings.followed])
 pd.Series(
     {
         "Poisson": fitted["Poisson", "map and clock"][-1],

@@ -930,7 +930,9 @@ with chapter.figure(
         bands(ax, x_curve, mean, sd, color=COLOURS["blue"], label="mean", band_label="mean ± 2 sd")
         ax.plot(x_curve, curve.test.Y[curve_shown], color="black", ls="--", lw=1.2, label="truth")
         ax.set(
-            title=f"{method}\nR² {curve_scores['r2'][method]:.4f} (printed {printed_r2[method]:.4f})",
+            title=f"{method}\nR² {curve_scores['r2'][method]:.4f} (printed {printed_r2[method]:.4f})".replace(
+                "-0", "−0"
+            ),
             ylim=(-2.2, 2.2),
             xlim=(0, 1),
         )
@@ -973,7 +975,7 @@ with chapter.figure(
     sharey="row",
     data=curve,
     alt="Rows of panels for five annotators: the true noise variance, constant estimates by MA-LFCR and MA-GPR, and estimates by CGPMA-R "
-    "and CCGPMA-R that follow the smooth parts of the truth.",
+    "and CCGPMA-R that vary with the input and match the truth in part.",
 ) as axes:
     for r in range(R):
         for ax in axes[r]:
@@ -984,7 +986,10 @@ with chapter.figure(
                 ax, x_curve, mean[:, r], lower=np.maximum(mean[:, r] - 2 * sd[:, r], 0), upper=mean[:, r] + 2 * sd[:, r],
                 color=COLOURS["blue"], label="estimate", band_label="± 2 sd",
             )  # fmt: skip
-            ax.set_title(f"{method if r == 0 else ''}\nR² {found_variance[method][r]:.2f}".strip(), fontsize=10.5)
+            ax.set_title(
+                f"{method if r == 0 else ''}\nR² {found_variance[method][r]:.2f}".replace(" -", " −").strip(),
+                fontsize=10.5,
+            )
         top = max(true_variance[:, r].max(), max(f.reliability(x_curve)[0][:, r].max() for f in with_variance.values()))
         axes[r, 0].set(ylabel=f"annotator {r + 1}", ylim=(0, 1.25 * min(top, 3 * true_variance[:, r].max())))
     axes[0, 0].set_title("truth", fontsize=10.5)
@@ -1202,6 +1207,7 @@ chapter.claim(
         f"{m} {v:.4f} (training {genre_scores['train_r2'][m]:.4f})"
         for m, v in genre_r2.sort_values(ascending=False).items()
     ),
+    note="The rule is about average, CCGPMA-R and gold; whether CCGPMA-R is best and whether MA-GPR over-fits is to be read from the numbers.",
     data=genres,
 )
 

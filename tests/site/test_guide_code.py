@@ -46,8 +46,9 @@ def test_the_names_in_the_notation_table_exist() -> None:
 
     from mogp import MultiOutputData, fit, posteriors
     from mogp.inducing import kmeans_points
-    from mogp.likelihoods import Gaussian, HeteroscedasticGaussian, Softmax
-    from mogp.models import SparseMOGP
+    from mogp.kernels import ConvolvedStack
+    from mogp.likelihoods import AugmentReduce, Gaussian, HeteroscedasticGaussian, Softmax
+    from mogp.models import SparseMOGP, lvmogp
     from mogp.priors import LMC
 
     data = MultiOutputData.from_arrays(np.arange(4.0), np.arange(4.0))
@@ -64,6 +65,9 @@ def test_the_names_in_the_notation_table_exist() -> None:
         "kernel": [kernel],
         "model": [model],
         "posteriors": [posteriors],
+        "ConvolvedStack": [ConvolvedStack(1, 1, 1)],
+        "AugmentReduce": [AugmentReduce(3)],
+        "LatentMOGP": [lvmogp(data, inducing=2, latent_inducing=1)],
     }
     arguments = {*inspect.signature(fit).parameters, *inspect.signature(Softmax).parameters}
     with (book_root() / "data" / "notation.csv").open(newline="", encoding="utf-8") as file:
