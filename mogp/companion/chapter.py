@@ -169,7 +169,8 @@ class Chapter:
     def claim(self, identifier: str, *, holds: bool, measured: str, note: str = "", data: Data = None) -> None:
         """Record whether a claim of the ledger holds, with what was measured, and show the verdict.
 
-        Without `data`, the verdict rests on the data of those artefacts of the claim that were already produced.
+        Without `data`, the verdict rests on the data of those artefacts of the claim that were already produced; with
+        `data=()` on none, such as one on printed numbers.
         """
         row = ledger.claim(identifier)
         documents = {row.document, *(ledger.artefact(about).document for about in row.about)}
@@ -179,7 +180,7 @@ class Chapter:
             )
         if identifier in self._claims:
             raise CompanionError(f"claim {identifier} was already decided in this run of {self.key}; decide it once.")
-        uses = self._use(data) or self._uses_of(row.about)
+        uses = self._uses_of(row.about) if data is None else self._use(data)
         verdict = {
             "id": identifier,
             "chapter": self.key,

@@ -39,10 +39,6 @@ class HasSource(Protocol):
     def digest(self) -> str:
         """SHA-256 of its numbers."""
 
-    @property
-    def instead_of(self) -> str:
-        """The data set that these real data stand in for, if any."""
-
 
 @dataclasses.dataclass(frozen=True)
 class DataUse:

@@ -87,8 +87,6 @@ def annotated(
         task: of "music".
         options: of the loader.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     from mogp import datasets
     from mogp.datasets.annotate import annotate_classes, annotate_values
 
@@ -102,8 +100,7 @@ def annotated(
         if most_rows is not None and len(found) > most_rows:
             found = found.take(np.sort(np.random.default_rng(0).choice(len(found), most_rows, replace=False)))
         annotate = annotate_values if data in VALUE_SETS else annotate_classes
-        with threadpool_limits(1):
-            found = annotate(found, embedding=embedding)
+        found = annotate(found, embedding=embedding)
     return found if told is None else _thinned(found, told)
 
 

@@ -207,23 +207,17 @@ class SmoothedStack(ConvolvedStack):
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         """Of the smoothed latent GPs: see `KernelStack.K`."""
-        K = self._gaussian(self._spread(), X, X if X2 is None else X2)
-        return tf.square(self.W)[:, None, None] * K
+        return self._gaussian(self._spread(), X, X if X2 is None else X2)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         """Of the smoothed latent GPs: see `KernelStack.K_diag`."""
-        variances = tf.square(self.W) * self._amplitude(self._spread())
-        return tf.broadcast_to(variances[:, None], [len(self), tf.shape(X)[-2]])
+        return tf.broadcast_to(self._amplitude(self._spread())[:, None], [len(self), tf.shape(X)[-2]])
 
-    def with_latents(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """See `ConvolvedStack.with_latents`."""
-        return tf.square(self.W)[:, None, None, None] * super().with_latents(Z, X)
+    def _amplitude(self, A: tf.Tensor) -> tf.Tensor:
+        return tf.square(self.W) * super()._amplitude(A)
 
     def _spread(self) -> tf.Tensor:
         return self._L() + 2 * tf.square(self.width)
-
-    def _by_copy(self) -> tf.Tensor:
-        return super()._by_copy() * self.W
 
 
 def widths(given: npt.ArrayLike, count: int, input_dim: int) -> npt.NDArray[np.float64]:
