@@ -1037,8 +1037,8 @@ with chapter.figure(
 # the LMC from two starts after the same number of steps: lengthscales that tell place and hour apart, as everywhere in
 # this chapter, and lengthscales that are all alike, the library's own start. On the right the gain of all models above,
 # split by the kind of test row: cells that are never used, other zeros, and counts above zero, where there are no zeros
-# to explain. The verdict on giraldo-6-c3 depends on this: while settings were tried on a day that is not used here, ZIP was
-# ahead by a nat from the library's start values, and behind on every day with fewer inducing inputs and shorter training.
+# to explain. So the verdict on giraldo-6-c3 rests on start values and training as much as on the data. (Start values,
+# inducing inputs and steps were chosen by the scores of a day that the month and the week leave out at `quick`.)
 
 
 # %%

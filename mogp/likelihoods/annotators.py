@@ -42,7 +42,7 @@ class Annotators(Likelihood, ReadsFunctions, abc.ABC):
         if annotators < 1:
             raise ValueError(f"annotators={annotators}; at least one is needed.")
         super().__init__(input_dim=None, latent_dim=truths + annotators, observation_dim=None)
-        self.num_annotators, self._truths = annotators, truths
+        self.num_annotators = annotators
         with tf.init_scope():
             self._line = GaussHermite(1, nodes)
 
