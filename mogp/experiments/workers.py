@@ -19,6 +19,10 @@ from mogp.experiments.records import Record, encode
 Point = Mapping[str, Any]
 
 CONNECT_SECONDS = 20.0
+KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
+"""For glibc: a step's tensors are freed and allocated again. Dask's workers hand them back to the system in between
+(`MALLOC_TRIM_THRESHOLD_=65536`), and a training step on them spends half its time on page faults.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,10 +83,14 @@ def run_on_cluster(
 
 
 def worker_environment(threads: int) -> dict[str, str]:
-    """Settings that make numeric libraries use `threads` threads and keep quiet; read when they are first imported."""
+    """Settings that make numeric libraries use `threads` threads, keep quiet and keep their memory.
+
+    They are read when a process starts, or when the libraries are first imported.
+    """
     counts = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
     noise = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")
-    return {**dict.fromkeys(counts, str(threads)), "TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": noise}
+    quiet = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": noise}
+    return {**dict.fromkeys(counts, str(threads)), **quiet, **KEEP_MEMORY}
 
 
 def _attempt_on_worker(payload: bytes, point: Point, environment: dict[str, str]) -> Outcome:
