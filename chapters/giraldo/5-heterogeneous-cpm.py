@@ -28,7 +28,7 @@
 # **Data.** LONDON, NAVAL, MOCAP7, MOCAP9 and TRAFFIC; of SARCOS the smaller published file, split again; HUMAN is private and
 # replaced by a synthetic stand-in.
 #
-# **Time.** About a minute at `smoke`, two at `quick` on one core; `long` about half an hour on two.
+# **Time.** About a minute at `smoke`, two at `quick` on one core; `long` about ten minutes on two.
 
 # %% tags=["parameters"]
 profile = "quick"
