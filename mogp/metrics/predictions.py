@@ -1,8 +1,4 @@
-"""Scores of predictions, one definition each: NumPy arrays in, a float out.
-
-Arrays of targets, means and log densities may have any shape; they are scored entry by entry. Scores of several
-outputs are pooled by concatenating the arrays, or averaged by averaging the scores.
-"""
+"""Scores of means, densities, draws and classes: NumPy arrays in, a float out."""
 
 from __future__ import annotations
 
@@ -10,24 +6,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-__all__ = [
-    "auc",
-    "brier",
-    "calibration_curve",
-    "coverage",
-    "crps",
-    "hll",
-    "interval_coverage",
-    "nlpd",
-    "nmse",
-    "r2",
-    "rmse",
-    "smse",
-    "weighted_f1",
-    "weighted_precision",
-    "weighted_recall",
-]
 
 Array = NDArray[np.float64]
 
