@@ -21,12 +21,14 @@ except PackageNotFoundError:
 if TYPE_CHECKING:
     from mogp.citations import cite
     from mogp.data import MultiOutputData
+    from mogp.labels import LabelData
     from mogp.models import SparseMOGP
     from mogp.saving import load, save
     from mogp.training import History, fit
 
 _LAZY = {
     "History": "mogp.training",
+    "LabelData": "mogp.labels",
     "MultiOutputData": "mogp.data",
     "SparseMOGP": "mogp.models",
     "cite": "mogp.citations",
@@ -48,7 +50,7 @@ _MODULES = (
     "priors",
 )
 
-__all__ = ["History", "MultiOutputData", "SparseMOGP", "__version__", "cite", "fit", "load", "save"]
+__all__ = ["History", "LabelData", "MultiOutputData", "SparseMOGP", "__version__", "cite", "fit", "load", "save"]
 
 
 def __getattr__(name: str) -> Any:

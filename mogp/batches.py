@@ -7,7 +7,7 @@ between steps, and a run resumed at step `t` sees exactly the rows it would have
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import gpflow
@@ -16,8 +16,23 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import MultiOutputData, Output
+from mogp.labels import LabelData, Matrix, is_sparse
 
 _ROUNDS = 6
+
+
+class Labels(NamedTuple):
+    """The labels that the rows of a batch have, one after the other: row `row[j]` has label `label[j]`.
+
+    Attributes:
+        row: `[n]`, ascending.
+        label: `[n]`, ascending within a row.
+        count: `[B]`, how many labels each row has.
+    """
+
+    row: tf.Tensor
+    label: tf.Tensor
+    count: tf.Tensor
 
 
 class OutputBatch(NamedTuple):
@@ -26,24 +41,24 @@ class OutputBatch(NamedTuple):
     Attributes:
         rows: `[B_d]` positions in `Batch.X`; None means all of them, in order.
         ids: `[B_d]` row numbers of the input matrix of the data.
-        Y: `[B_d, T_d]` targets.
-        observed: `[B_d, T_d]` which targets count.
+        Y: `[B_d, T_d]` targets, or the `Labels` of the rows.
+        observed: `[B_d, T_d]` which targets count; None for labels, which are all observed.
         weight: `[B_d]` what a row counts in the data term: `N_d / B_d`, and 0 where the output was not observed.
         replica: `[B_d]` replica numbers, or None.
     """
 
     rows: tf.Tensor | None
     ids: tf.Tensor
-    Y: tf.Tensor
-    observed: tf.Tensor
+    Y: tf.Tensor | Labels
+    observed: tf.Tensor | None
     weight: tf.Tensor
     replica: tf.Tensor | None
 
 
 class Batch(NamedTuple):
-    """Inputs `X [B, P]` and, for every output, its rows among them."""
+    """Inputs `X [B, P]`, a tensor or a `tf.SparseTensor`, and, for every output, its rows among them."""
 
-    X: tf.Tensor
+    X: tf.Tensor | tf.SparseTensor
     outputs: tuple[OutputBatch, ...]
 
 
@@ -127,6 +142,65 @@ class BatchSource:
         size, total = np.asarray(sizes)[each], np.asarray(totals)[each]
         offset = np.concatenate([np.arange(n) for n in sizes])
         return shuffled(step * size + offset, total, self.seed * 1_000_003 + each)
+
+
+class LabelBatches:
+    """As `BatchSource`, for points with labels: `size` points a step, `size=None` all of them every step."""
+
+    def __init__(self, data: LabelData, size: int | None = None, seed: int = 0) -> None:
+        if size is not None and (not isinstance(size, int | np.integer) or size < 1):
+            raise ValueError(f"the batch size is {size!r}; expected a whole number of at least 1, or None for all.")
+        self.data = data
+        self.seed = int(seed)
+        self.size = data.num_points if size is None else min(int(size), data.num_points)
+        self._inputs = input_rows(data.X)
+        self._starts = tf.constant(data.Y.indptr, tf.int64)
+        self._labels = tf.constant(data.Y.indices, tf.int64)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps after which every point has been seen about once."""
+        return -(-self.data.num_points // self.size)
+
+    def __call__(self, step: tf.Tensor | int) -> Batch:
+        """The batch of step `step` (0, 1, …)."""
+        points = self.data.num_points
+        everything = tf.range(self.size, dtype=tf.int64)
+        whole = self.size == points
+        picked = (
+            everything if whole else shuffled(step * tf.constant(self.size, tf.int64) + everything, points, self.seed)
+        )
+        row, place, count = _ragged(self._starts, picked)
+        weight = tf.fill([self.size], tf.constant(points / self.size, gpflow.default_float()))
+        labels = Labels(row, tf.gather(self._labels, place), count)
+        return Batch(self._inputs(picked), (OutputBatch(None, picked, labels, None, weight, None),))
+
+
+def input_rows(X: Matrix) -> Callable[[tf.Tensor], tf.Tensor | tf.SparseTensor]:
+    """A function from row numbers `[B]` to those rows of `X [N, P]`: a `tf.SparseTensor` where `X` is sparse."""
+    dtype = gpflow.default_float()
+    if not is_sparse(X):
+        dense = tf.constant(X, dtype)
+        return lambda picked: tf.gather(dense, picked)
+    starts, columns = tf.constant(X.indptr, tf.int64), tf.constant(X.indices, tf.int64)
+    values, width = tf.constant(X.data, dtype), X.shape[1]
+
+    def rows(picked: tf.Tensor) -> tf.SparseTensor:
+        row, place, count = _ragged(starts, picked)
+        indices = tf.stack([row, tf.gather(columns, place)], 1)
+        shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
+        return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
+
+    return rows
+
+
+def _ragged(starts: tf.Tensor, picked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Entries of rows of a CSR matrix: for each entry its row among those picked and its place; entries of each row."""
+    first = tf.gather(starts, picked)
+    count = tf.gather(starts, picked + 1) - first
+    row = tf.repeat(tf.range(tf.shape(count, tf.int64)[0]), count)
+    offset = tf.range(tf.reduce_sum(count)) - tf.gather(tf.cumsum(count, exclusive=True), row)
+    return row, tf.gather(first, row) + offset, count
 
 
 class _Table(NamedTuple):

@@ -24,6 +24,7 @@ from scipy.optimize import OptimizeResult
 
 from mogp.data import Array, MultiOutputData
 from mogp.diagnostics import Diagnosis, diagnose
+from mogp.labels import LabelData
 from mogp.minimise import LineSearch
 from mogp.optimizers import LBFGS, Adam, Optimizer
 
@@ -89,7 +90,7 @@ class History:
 
 def fit(
     model: Any,
-    data: MultiOutputData | Source,
+    data: MultiOutputData | LabelData | Source,
     *,
     steps: int = 1000,
     optimizer: Optimizer | LBFGS | None = None,
@@ -107,7 +108,8 @@ def fit(
 
     Args:
         model: a `SparseMOGP`, or any GPflow model with external data.
-        data: a `MultiOutputData`, or a function from the step number to that step's batch (in TensorFlow operations).
+        data: a `MultiOutputData` or `LabelData`, or a function from the step number to that step's batch (in TensorFlow
+            operations).
         steps: how many (L-BFGS: iterations at most).
         optimizer: `Adam(0.01)` if None; `NaturalAdam()`, `LBFGS()`.
         batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a step, or a pair
@@ -132,7 +134,7 @@ def fit(
         raise ValueError(f"window={window}, patience={patience}; both must be at least 1.")
     if every < 1:
         raise ValueError(f"every={every}; a monitor is called after at least one step.")
-    if isinstance(data, MultiOutputData) and hasattr(model, "check"):
+    if not callable(data) and hasattr(model, "check"):
         model.check(data)
     if isinstance(optimizer, LBFGS):
         if monitor is not None:
@@ -196,9 +198,9 @@ def fit(
     return history
 
 
-def _source(model: Any, data: MultiOutputData | Source, batch_size: Any, seed: int) -> Source:
+def _source(model: Any, data: MultiOutputData | LabelData | Source, batch_size: Any, seed: int) -> Source:
     """Batches as the model wants them: it may have a method `batches` of its own."""
-    if not isinstance(data, MultiOutputData):
+    if callable(data):
         return data
     if hasattr(model, "batches"):
         source: Source = model.batches(data, batch_size, seed)

@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mogp"
 LAYERS = [
-    {"project", "files", "data", "batches", "padded", "metrics", "linalg", "minimise"},
+    {"project", "files", "data", "labels", "batches", "padded", "metrics", "linalg", "minimise"},
     {"kernels"},
     {"inducing"},
     {"priors"},

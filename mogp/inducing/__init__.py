@@ -5,11 +5,13 @@ from mogp.inducing.patches import InducingPatches, patch_subset
 from mogp.inducing.points import (
     InducingPoints,
     ReplicaPoints,
+    cluster_centres,
     given_points,
     kmeans_points,
     replica_points,
     subset_points,
 )
+from mogp.inducing.subspace import SubspacePoints, leading_directions, subspace_points
 
 __all__ = [
     "FunctionPoints",
@@ -17,9 +19,13 @@ __all__ = [
     "InducingPoints",
     "ReplicaPoints",
     "SmoothedPoints",
+    "SubspacePoints",
+    "cluster_centres",
     "given_points",
     "kmeans_points",
+    "leading_directions",
     "patch_subset",
     "replica_points",
     "subset_points",
+    "subspace_points",
 ]

@@ -12,16 +12,22 @@ from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import ConvolvedStack, KernelStack, with_replica
+from mogp.labels import LabelData, Matrix, is_sparse
 
 
 class InducingPoints(gpflow.Module):
     """Inducing inputs `Z [M, P]` shared by all kernels, or `[G, M, P]`, a set for each.
 
     With `u_g = u_g(Z_g)`, `Kuu [G, M, M]` and `Kuf [G, M, N]` are covariances of those values and of the latent GPs.
+
+    Args:
+        Z: start values.
+        unit: read every point as `z / |z|`, a point of the unit sphere, wherever `Z` itself goes in training.
     """
 
-    def __init__(self, Z: npt.ArrayLike) -> None:
+    def __init__(self, Z: npt.ArrayLike, unit: bool = False) -> None:
         super().__init__()
+        self.unit = unit
         values = np.asarray(Z, dtype=float)
         if values.ndim == 1:
             values = values[:, None]
@@ -51,7 +57,8 @@ class InducingPoints(gpflow.Module):
     @property
     def inputs(self) -> tf.Tensor:
         """What the kernels read."""
-        return tf.convert_to_tensor(self.Z)
+        Z = tf.convert_to_tensor(self.Z)
+        return tf.math.l2_normalize(Z, axis=-1) if self.unit else Z
 
     def Kuu(self, kernels: KernelStack) -> tf.Tensor:
         """`[G, M, M]`."""
@@ -92,14 +99,24 @@ class ReplicaPoints(InducingPoints):
 
 
 def kmeans_points(
-    data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0
+    data: MultiOutputData | LabelData | npt.ArrayLike,
+    count: int,
+    sets: int | None = None,
+    seed: int = 0,
+    unit: bool = False,
 ) -> InducingPoints:
     """Centres of `count` clusters of the inputs; `sets` of them (all alike at the start), or one shared set."""
-    X = _distinct(data)
-    if _too_many(count, len(X)):
-        return given_points(X, sets)
+    return given_points(cluster_centres(_distinct(data), count, seed), sets, unit)
+
+
+def cluster_centres(X: Matrix, count: int, seed: int = 0) -> Array:
+    """Centres `[count, P]` of clusters of the rows of `X [N, P]`, dense or sparse; the rows themselves if too few."""
+    if _too_many(count, X.shape[0]):
+        few: Array = X.toarray() if is_sparse(X) else X
+        return few
     means = MiniBatchKMeans(count, batch_size=4096, n_init=3, random_state=seed).fit(X)
-    return given_points(means.cluster_centers_, sets)
+    centres: Array = means.cluster_centers_
+    return centres
 
 
 def subset_points(
@@ -107,16 +124,16 @@ def subset_points(
 ) -> InducingPoints:
     """A random subset of the distinct inputs; `sets` of them (all alike at the start), or one shared set."""
     X = _distinct(data)
-    if _too_many(count, len(X)):
+    if _too_many(count, X.shape[0]):
         return given_points(X, sets)
     return given_points(X[np.random.default_rng(seed).choice(len(X), count, replace=False)], sets)
 
 
-def given_points(Z: npt.ArrayLike, sets: int | None = None) -> InducingPoints:
+def given_points(Z: npt.ArrayLike, sets: int | None = None, unit: bool = False) -> InducingPoints:
     """The points given, `[M, P]`, as one shared set or copied to `sets` of them."""
     points = np.asarray(Z, dtype=float)
     points = points[:, None] if points.ndim == 1 else points
-    return InducingPoints(points if sets is None else np.repeat(points[None], sets, axis=0))
+    return InducingPoints(points if sets is None else np.repeat(points[None], sets, axis=0), unit)
 
 
 def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
@@ -138,8 +155,11 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     return ReplicaPoints(distinct[:, :-1], distinct[:, -1])
 
 
-def _distinct(data: MultiOutputData | npt.ArrayLike) -> Array:
-    X = data.X if isinstance(data, MultiOutputData) else np.asarray(data, dtype=float)
+def _distinct(data: MultiOutputData | LabelData | npt.ArrayLike) -> Matrix:
+    X = data.X if isinstance(data, MultiOutputData | LabelData) else data
+    if is_sparse(X):
+        return X
+    X = np.asarray(X, dtype=float)
     distinct: Array = np.unique(X[:, None] if X.ndim == 1 else X, axis=0)
     return distinct
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from gpflow.kernels import Combination, IsotropicStationary, Kernel, Linear, Product, Sum
 
 from mogp.kernels.hierarchy import SameNode
+from mogp.kernels.products import inner, is_sparse, num_rows, square_norms, weighted_square_distance
 
 _VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("values", default=None)
 
@@ -53,13 +54,34 @@ class KernelStack(gpflow.Module):
     def __len__(self) -> int:
         return len(self.kernels)
 
-    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None)."""
+    def K(self, X: tf.Tensor, X2: tf.Tensor | tf.SparseTensor | None = None) -> tf.Tensor:
+        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None).
+
+        `X2` may be a `tf.SparseTensor` `[N', P]` for stationary and linear kernels of all inputs, and their sums and
+        products.
+        """
+        if is_sparse(X):
+            raise ValueError("covariances between sparse rows are dense, N x N; make the rows that you need dense.")
+        if is_sparse(X2):
+            _reads_sparse(self.kernels)
         return self._by_form(_K, X, X2)
 
-    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+    def K_diag(self, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
         """`[G, N]` from `X [N, P]` or `[G, N, P]`."""
+        if is_sparse(X):
+            _reads_sparse(self.kernels)
         return self._by_form(_K_diag, X)
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether all kernels read inputs through inner products alone, without weights on single inputs."""
+        return all(_isotropic(kernel) for kernel in self.kernels)
+
+    def from_products(self, products: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+        """`[G, N, N']` of isotropic kernels from inner products `[N, N']` and square lengths `[N]` and `[N']`."""
+        if not self.isotropic:
+            raise ValueError("kernels with weights on single inputs need the inputs, not their inner products.")
+        return self._by_form(lambda kernels: _from_products(kernels, products, left, right))
 
     def _by_form(self, evaluate: Any, *points: tf.Tensor | None) -> tf.Tensor:
         groups: dict[Any, list[int]] = {}
@@ -96,6 +118,8 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = rows([k.lengthscales for k in kernels])
+        if is_sparse(other):
+            return proxy(kernels, rank=2).K_r2(weighted_square_distance(X, other, 1 / tf.square(lengthscales)))
         if lengthscales.shape[-1] == 1 and X.shape.rank == other.shape.rank == 2:
             distance = square_distance(_active(kind, X), _active(kind, other))
             return proxy(kernels, rank=2).K_r2(distance / tf.square(lengthscales))
@@ -104,7 +128,7 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         return proxy(kernels, rank=2).K_r2(square_distance(A, B))
     if type(kind) is Linear:
         weighted = _active(kind, X) * rows([k.variance for k in kernels])
-        return tf.linalg.matmul(weighted, _active(kind, other), transpose_b=True)
+        return inner(weighted, _active(kind, other))
     if isinstance(kind, SameNode):
         same = kind.K(_active(kind, X), _active(kind, other))
         return tf.broadcast_to(same, tf.concat([[len(kernels)], tf.shape(same)[-2:]], 0))
@@ -118,19 +142,53 @@ def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
         parts = [_K_diag(list(members), X) for members in zip(*(k.kernels for k in kernels), strict=True)]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
-        return tf.broadcast_to(stacked([k.variance for k in kernels])[:, None], [len(kernels), tf.shape(X)[-2]])
+        return tf.broadcast_to(stacked([k.variance for k in kernels])[:, None], [len(kernels), num_rows(X)])
     if type(kind) is Linear:
-        return tf.reduce_sum(tf.square(_active(kind, X)) * rows([k.variance for k in kernels]), -1)
+        return square_norms(_active(kind, X), rows([k.variance for k in kernels]))
     if isinstance(kind, SameNode):
         return tf.ones([len(kernels), tf.shape(X)[-2]], X.dtype)
     x = [X] * len(kernels) if X.shape.rank == 2 else tf.unstack(X)
     return tf.stack([k(p, full_cov=False) for k, p in zip(kernels, x, strict=True)])
 
 
+def _from_products(kernels: Sequence[Kernel], products: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+    kind = kernels[0]
+    if isinstance(kind, Combination):
+        members = zip(*(k.kernels for k in kernels), strict=True)
+        return _combine(kind, [_from_products(list(own), products, left, right) for own in members])
+    if type(kind) is Linear:
+        return rows([k.variance for k in kernels]) * products
+    distance = left[:, None] + right - 2 * products
+    return proxy(kernels, rank=2).K_r2(distance / tf.square(rows([k.lengthscales for k in kernels])))
+
+
+def _isotropic(kernel: Kernel) -> bool:
+    if type(kernel) in (Sum, Product):
+        return all(_isotropic(k) for k in kernel.kernels)
+    if not (_reads_all(kernel) and (isinstance(kernel, IsotropicStationary) or type(kernel) is Linear)):
+        return False
+    scale = kernel.variance if type(kernel) is Linear else kernel.lengthscales
+    return bool(scale.shape.rank == 0)
+
+
+def _reads_sparse(kernels: Sequence[Kernel]) -> None:
+    for kernel in kernels:
+        if type(kernel) in (Sum, Product):
+            _reads_sparse(kernel.kernels)
+        elif not _reads_all(kernel) or not (isinstance(kernel, IsotropicStationary) or type(kernel) is Linear):
+            raise ValueError(
+                f"the kernel {type(kernel).__name__} (active_dims={kernel.active_dims}) does not read sparse inputs; "
+                "use stationary or linear kernels of all inputs, or make the inputs dense."
+            )
+
+
+def _reads_all(kernel: Kernel) -> bool:
+    return isinstance(kernel.active_dims, slice) and kernel.active_dims == slice(None)
+
+
 def _active(kernel: Kernel, X: tf.Tensor) -> tf.Tensor:
     """The columns that the kernel reads."""
-    dims = kernel.active_dims
-    return X if isinstance(dims, slice) and dims == slice(None) else kernel.slice(X)[0]
+    return X if _reads_all(kernel) else kernel.slice(X)[0]
 
 
 def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -11,6 +11,7 @@
 | `Poisson` | log rate | counts |
 | `ZeroInflatedPoisson` | logit of extra zeros, log rate | counts |
 | `Softmax`, `AugmentReduce`, `RobustMax` | one for each class | labels 0, 1, ... |
+| `BernoulliLabels` | one for each label | which labels a point has |
 | `AnnotatedClasses` | one for each class, one for each annotator | labels, a column an annotator |
 | `AnnotatedValues` | the truth, a log variance for each annotator | real, a column an annotator |
 
@@ -23,6 +24,7 @@ from mogp.likelihoods.augment import AugmentReduce
 from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions, Targets, bounded, bounded_exp
 from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, HeteroscedasticGaussian
 from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
+from mogp.likelihoods.labels import BernoulliLabels
 from mogp.likelihoods.multiclass import RobustMax, Softmax
 from mogp.likelihoods.per_output import PerOutput
 from mogp.likelihoods.sampling import conditional, sample_y
@@ -34,6 +36,7 @@ __all__ = [
     "Annotators",
     "AugmentReduce",
     "Bernoulli",
+    "BernoulliLabels",
     "Beta",
     "DistributionLikelihood",
     "Exponential",

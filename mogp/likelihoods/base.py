@@ -13,6 +13,7 @@ from gpflow.base import MeanAndVariance, TensorType
 from gpflow.likelihoods import QuadratureLikelihood
 from tensorflow_probability import distributions as tfd
 
+from mogp.batches import Labels
 from mogp.likelihoods.quadrature import GaussHermite
 from mogp.likelihoods.targets import TargetRule
 from mogp.priors import View
@@ -67,13 +68,13 @@ class Targets(NamedTuple):
     """What was observed at the rows of a batch.
 
     Attributes:
-        Y: `[N, T]`, finite everywhere.
-        observed: `[N, T]`, which entries of `Y` count.
+        Y: `[N, T]`, finite everywhere; or the `Labels` that the rows have.
+        observed: `[N, T]`, which entries of `Y` count; None for labels.
         ids: `[N]`, which rows of the data they are.
     """
 
-    Y: tf.Tensor
-    observed: tf.Tensor
+    Y: tf.Tensor | Labels
+    observed: tf.Tensor | None
     ids: tf.Tensor
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from gpflow import likelihoods as stock
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 
 __all__ = ["TargetRule", "check_targets", "target_rules"]
 
@@ -128,6 +129,9 @@ def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
     Likelihoods that declare no rules are held to finite targets only.
     """
     kind = type(likelihood).__name__
+    if issparse(Y) or hasattr(likelihood, "num_labels"):
+        _check_labels(likelihood, Y, f"output '{name}' ({kind})")
+        return
     try:
         y = np.asarray(Y, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -157,3 +161,15 @@ def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
                 f"first at row {first[0]}{f', column {first[1]}' if y.shape[1] > 1 else ''} ({y[first]}); "
                 f"{rule.requirement}. {rule.advice}."
             )
+
+
+def _check_labels(likelihood: Any, Y: Any, output: str) -> None:
+    wanted = getattr(likelihood, "num_labels", None)
+    if wanted is None:
+        raise ValueError(f"{output} has labels for targets; give it likelihoods.BernoulliLabels({Y.shape[1]}).")
+    if not issparse(Y):
+        raise ValueError(f"{output} needs labels for targets; build the data with mogp.LabelData.of(X, Y).")
+    if Y.shape[1] != wanted:
+        raise ValueError(
+            f"{output} has {Y.shape[1]} labels, the likelihood {wanted}; give LabelData.of labels={wanted}."
+        )

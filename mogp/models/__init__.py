@@ -16,6 +16,7 @@ from mogp.models.heterogeneous import (
     twofold,
 )
 from mogp.models.hierarchies import ReplicaMOGP, bayesian_gplvm, hgp_ind, hmogp_lv, lmc_stacked, lvmogp
+from mogp.models.labels import LabelMOGP, Method, mlgpf
 from mogp.models.latent import LatentMOGP
 from mogp.models.network import Networks
 from mogp.models.new_outputs import add_outputs
@@ -28,7 +29,9 @@ __all__ = [
     "DHGP",
     "HGP",
     "ExactLMC",
+    "LabelMOGP",
     "LatentMOGP",
+    "Method",
     "Networks",
     "ReadsReplicas",
     "ReplicaMOGP",
@@ -51,6 +54,7 @@ __all__ = [
     "lmc_stacked",
     "lvmogp",
     "mg_m",
+    "mlgpf",
     "mocgps_ar",
     "mogps_ar",
     "twofold",

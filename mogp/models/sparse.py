@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -12,11 +13,13 @@ import pandas as pd
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
+from scipy.sparse import csr_array
 
-from mogp.batches import Batch, OutputBatch
+from mogp.batches import Batch, OutputBatch, input_rows
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
+from mogp.labels import LabelData, is_sparse
 from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.posteriors import Factors, Full, Posterior
@@ -93,22 +96,22 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     # ------------------------------------------------------------------------------------------------- the bound
 
-    def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData) -> tf.Tensor:
+    def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """GPflow's name for the ELBO."""
         return self.elbo(data)
 
-    def training_loss(self, data: Batch | MultiOutputData) -> tf.Tensor:
+    def training_loss(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The negative ELBO. (GPflow's own method takes a pair of matrices only.)"""
         return self._training_loss(data)
 
-    def elbo(self, data: Batch | MultiOutputData) -> tf.Tensor:
+    def elbo(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
         with parameters_read_once():
             factors = self.factors()
             terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(self._batch(data), factors)]
             return tf.add_n(terms) - self.kl_weight * self.kl(factors)
 
-    def data_terms(self, data: Batch | MultiOutputData) -> tf.Tensor:
+    def data_terms(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The expected log-likelihood of each output, scaled to all its rows, `[D]`."""
         batch = self._batch(data)
         terms: dict[int, tf.Tensor] = {}
@@ -196,24 +199,25 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         factors = self.factors() if factors is None else factors
         return self.prior.condition(X, self.inducing, self.posterior, factors, full_cov)
 
-    def _batch(self, data: Batch | MultiOutputData) -> Batch:
-        if isinstance(data, MultiOutputData):
-            self.check(data)
-            return data.full()
-        return data
+    def _batch(self, data: Batch | MultiOutputData | LabelData) -> Batch:
+        if isinstance(data, Batch):
+            return data
+        self.check(data)
+        full: Batch = data.full()
+        return full
 
-    def check(self, data: MultiOutputData) -> None:
+    def check(self, data: MultiOutputData | LabelData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the likelihoods allow."""
         self._check_fits(data)
         for d in self.local:
             rows = self.likelihood.likelihoods[d].stored_rows
-            if len(data.X) > rows:
+            if data.X.shape[0] > rows:
                 raise ValueError(
-                    f"the likelihood of {self.names[d]!r} stores theta for {rows} rows, the data have {len(data.X)} "
-                    "rows of inputs; give it rows=len(data.X)."
+                    f"the likelihood of {self.names[d]!r} stores theta for {rows} rows, the data have "
+                    f"{data.X.shape[0]} rows of inputs; give it rows=len(data.X)."
                 )
 
-    def _check_fits(self, data: MultiOutputData) -> None:
+    def _check_fits(self, data: MultiOutputData | LabelData) -> None:
         if data.num_outputs != len(self.names):
             raise ValueError(
                 f"the data have {data.num_outputs} outputs ({', '.join(data.names)}), "
@@ -394,12 +398,13 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
             raise IndexError(f"no output {output}; there are {len(self.names)}.")
         return output
 
-    def _inputs(self, Xnew: npt.ArrayLike) -> tf.Tensor:
-        X = (
-            tf.convert_to_tensor(np.asarray(Xnew), gpflow.default_float())
-            if not tf.is_tensor(Xnew)
-            else tf.cast(Xnew, gpflow.default_float())
-        )
+    def _inputs(self, Xnew: Any) -> tf.Tensor | tf.SparseTensor:
+        if is_sparse(Xnew):
+            X = input_rows(csr_array(Xnew))(tf.range(Xnew.shape[0], dtype=tf.int64))
+        elif isinstance(Xnew, tf.SparseTensor) or tf.is_tensor(Xnew):
+            X = tf.cast(Xnew, gpflow.default_float())
+        else:
+            X = tf.convert_to_tensor(np.asarray(Xnew), gpflow.default_float())
         if X.shape.rank == 1:
             X = X[:, None]
         expected = self.inducing.input_dim
@@ -418,6 +423,8 @@ def _outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:
 
 def _targets(own: Sequence[OutputBatch]) -> Targets:
     """The targets of outputs one after the other."""
+    if len(own) == 1:
+        return Targets(own[0].Y, own[0].observed, own[0].ids)
     return Targets(*(tf.concat([getattr(o, name) for o in own], 0) for name in Targets._fields))
 
 

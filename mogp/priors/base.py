@@ -41,7 +41,8 @@ class Conditional(ABC):
         """Marginals of the named functions.
 
         Args:
-            functions: a range of `J` functions, the same at every row; or a tensor `[N, S]`, `S` of them for each row.
+            functions: a range of `J` functions or a tensor `[J]`, the same at every row; or a tensor `[N, S]`, `S` of
+                them for each row.
             rows: `[N]` positions among the inputs; None for all.
             full_output_cov: also the covariance between the functions at each row.
         """
@@ -115,6 +116,14 @@ class View(NamedTuple):
     def marginals(self) -> Marginals:
         """Of all functions of the one output, `[N, J]`."""
         return self.conditional.marginals(self._all, self.rows)
+
+    def some(self, functions: tf.Tensor, rows: tf.Tensor | None = None) -> Marginals:
+        """Of functions of the one output: `[J]`, the same at every row; or `[N, S]`, some for each of the `rows`."""
+        if not isinstance(self.first, int):
+            raise ValueError("these rows belong to several outputs; name the functions of each.")
+        if rows is not None and self.rows is not None:
+            rows = tf.gather(self.rows, rows)
+        return self.conditional.marginals(functions + self.first, self.rows if rows is None else rows)
 
     def contrasts(self, functions: tf.Tensor, reference: tf.Tensor, independent: bool = False) -> Marginals:
         """Of the differences `f_s - f_r`, `[N, S]`: see `Conditional.contrasts`."""

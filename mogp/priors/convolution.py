@@ -140,6 +140,9 @@ class _Projected(Conditional):
             if full_output_cov:
                 return Marginals(mean, self._rows(self._covariance, rows)[:, own, own])
             return Marginals(mean, self._rows(tf.transpose(self._var[own]), rows))
+        if functions.shape.rank == 1:
+            N = tf.shape(self._mean)[1] if rows is None else tf.shape(rows)[0]
+            functions = tf.tile(functions[None], [N, 1])
         mean = tf.gather(self._rows(tf.transpose(self._mean), rows), functions, batch_dims=1)
         if full_output_cov:
             chosen = tf.gather(self._rows(self._covariance, rows), functions, batch_dims=1)

@@ -56,7 +56,8 @@ class _Expanded(Conditional):
     ) -> Marginals:
         if full_output_cov:
             return self._mixed.marginals(functions, rows, full_output_cov)
-        chosen = tf.range(functions.start, functions.stop)[None] if isinstance(functions, range) else functions
+        chosen = tf.range(functions.start, functions.stop) if isinstance(functions, range) else functions
+        chosen = chosen[None] if chosen.shape.rank == 1 else chosen
         f = self._project(tf.gather(self._W, chosen), rows)
         return Marginals(f.mean + tf.gather(self._bias, chosen), f.var)
 

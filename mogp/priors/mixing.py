@@ -9,6 +9,7 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+import tensorflow_probability as tfp
 from gpflow.kernels import Kernel
 
 from mogp.inducing import InducingPoints
@@ -47,14 +48,24 @@ class MixingPrior(Prior):
         """The functions at `X [N, P]`, from one pass over the latent GPs."""
         Kff = self.kernels.K(X) if full_cov else self.kernels.K_diag(X)
         mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
-        W = None if self.W is None else tf.convert_to_tensor(self.W)
-        return _Mixed(mean, var, W, None if self.bias is None else tf.convert_to_tensor(self.bias))
+        return _Mixed(mean, var, by_rows(self.W), by_rows(self.bias))
 
     def coregionalisation(self) -> tf.Tensor:
         r"""$B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`: $\mathrm{cov}(f_j, f_{j'}) = \sum_g B_{g,jj'} k_g$."""
         W = tf.eye(self.num_functions, dtype=gpflow.default_float()) if self.W is None else tf.convert_to_tensor(self.W)
         by_kernel = tf.reshape(W, [self.num_functions, self.copies, len(self.kernels)])
         return tf.einsum("jig,kig->gjk", by_kernel, by_kernel)
+
+
+def by_rows(parameter: Any | None) -> tf.Tensor | tf.Variable | None:
+    """Values of which some rows will be read: the variable itself, where it holds the values, so that no other row is.
+
+    A tensor of all values would be a copy of them at every step, once an optimiser writes single rows.
+    """
+    if parameter is None:
+        return None
+    plain = isinstance(parameter, gpflow.Parameter) and isinstance(parameter.transform, tfp.bijectors.Identity)
+    return parameter.unconstrained_variable if plain else tf.convert_to_tensor(parameter)
 
 
 def _offsets(bias: npt.ArrayLike, functions: int) -> npt.NDArray[np.float64]:
@@ -75,8 +86,8 @@ class _Mixed(Conditional):
     def marginals(
         self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
     ) -> Marginals:
-        mean, var = self._latents(rows)
-        if isinstance(functions, range):
+        mean, var = self.latents(rows)
+        if isinstance(functions, range) or functions.shape.rank == 1:
             return self._shared(functions, mean, var, full_output_cov)
         return self._by_row(functions, mean, var, full_output_cov)
 
@@ -87,7 +98,7 @@ class _Mixed(Conditional):
         if independent or self._W is None:
             f = self.marginals(both, rows)
             return Marginals(f.mean[:, 1:] - f.mean[:, :1], f.var[:, 1:] + f.var[:, :1])
-        mean, var = self._latents(rows)
+        mean, var = self.latents(rows)
         W = tf.gather(self._W, both)
         W = W[:, 1:] - W[:, :1]
         offset = 0
@@ -98,7 +109,7 @@ class _Mixed(Conditional):
 
     def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
         own = slice(functions.start, functions.stop)
-        mean, var = (tf.transpose(a) for a in self._latents(rows))
+        mean, var = (tf.transpose(a) for a in self.latents(rows))
         offset = 0 if self._bias is None else self._bias[own]
         if self._W is None:
             return mean[:, own] + tf.sqrt(_positive(var[:, own])) * noise[..., own] + offset
@@ -114,7 +125,8 @@ class _Mixed(Conditional):
         rows: int | None = self._mean.shape[1]
         return rows
 
-    def _latents(self, rows: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+    def latents(self, rows: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of the latent GPs at the inputs, or at those in `rows`, `[L, N]`."""
         if rows is None:
             return self._mean, self._var
         return tf.gather(self._mean, rows, axis=1), tf.gather(self._var, rows, axis=1)
@@ -127,16 +139,17 @@ class _Mixed(Conditional):
         mixed = latents[:, own] if self._W is None else tf.einsum("jl,sln->sjn", self._W[own], latents)
         return tf.linalg.matrix_transpose(mixed) + (0 if self._bias is None else self._bias[own])
 
-    def _shared(self, functions: range, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool) -> Marginals:
-        own = slice(functions.start, functions.stop)
-        offset = 0 if self._bias is None else self._bias[own]
+    def _shared(
+        self, functions: range | tf.Tensor, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool
+    ) -> Marginals:
+        offset = 0 if self._bias is None else _some(self._bias, functions)
         if self._W is None:
-            mean, var = mean[own], var[own]
+            mean, var = _some(mean, functions), _some(var, functions)
             if var.shape.rank == 3:
                 return Marginals(tf.transpose(mean) + offset, var)
             mixed = tf.transpose(var)
             return Marginals(tf.transpose(mean) + offset, tf.linalg.diag(mixed) if full_output_cov else mixed)
-        W = self._W[own]
+        W = _some(self._W, functions)
         mean = tf.linalg.matmul(mean, W, transpose_a=True, transpose_b=True) + offset
         if var.shape.rank == 3:
             return Marginals(mean, tf.einsum("jl,lnm->jnm", W * W, var))
@@ -155,6 +168,13 @@ class _Mixed(Conditional):
         if full_output_cov:
             return Marginals(mean, tf.einsum("nsl,ntl,nl->nst", W, W, var))
         return Marginals(mean, tf.einsum("nsl,nl->ns", W * W, var))
+
+
+def _some(values: tf.Tensor | tf.Variable, functions: range | tf.Tensor) -> tf.Tensor:
+    """Rows of the functions named."""
+    if isinstance(functions, range):
+        return values[functions.start : functions.stop]
+    return tf.gather(values, functions)
 
 
 def _positive(variance: tf.Tensor) -> tf.Tensor:
