@@ -140,6 +140,7 @@ def unit_rows(X: Matrix) -> Matrix:
 def _inputs(X: Any) -> Matrix:
     if is_sparse(X):
         inputs: Any = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
+        inputs.sum_duplicates()
         values = inputs.data
     else:
         inputs = values = np.asarray(X, dtype=None if getattr(X, "dtype", np.dtype(object)).kind == "f" else float)
