@@ -86,10 +86,9 @@ class _Mixed(Conditional):
     def marginals(
         self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
     ) -> Marginals:
-        mean, var = self.latents(rows)
         if isinstance(functions, range) or functions.shape.rank == 1:
-            return self._shared(functions, mean, var, full_output_cov)
-        return self._by_row(functions, mean, var, full_output_cov)
+            return self._shared(functions, *self.latents(rows), full_output_cov)
+        return self._by_row(functions, rows, full_output_cov)
 
     def contrasts(
         self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
@@ -98,18 +97,18 @@ class _Mixed(Conditional):
         if independent or self._W is None:
             f = self.marginals(both, rows)
             return Marginals(f.mean[:, 1:] - f.mean[:, :1], f.var[:, 1:] + f.var[:, :1])
-        mean, var = self.latents(rows)
+        mean, var = self._by_input(rows)
         W = tf.gather(self._W, both)
         W = W[:, 1:] - W[:, :1]
         offset = 0
         if self._bias is not None:
             bias = tf.gather(self._bias, both)
             offset = bias[:, 1:] - bias[:, :1]
-        return Marginals(tf.einsum("nsl,ln->ns", W, mean) + offset, tf.einsum("nsl,ln->ns", W * W, var))
+        return Marginals(_mix(W, mean) + offset, _mix(W * W, var))
 
     def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
         own = slice(functions.start, functions.stop)
-        mean, var = (tf.transpose(a) for a in self.latents(rows))
+        mean, var = self._by_input(rows)
         offset = 0 if self._bias is None else self._bias[own]
         if self._W is None:
             return mean[:, own] + tf.sqrt(_positive(var[:, own])) * noise[..., own] + offset
@@ -157,17 +156,27 @@ class _Mixed(Conditional):
             return Marginals(mean, tf.einsum("jl,kl,ln->njk", W, W, var))
         return Marginals(mean, tf.linalg.matmul(var, W * W, transpose_a=True, transpose_b=True))
 
-    def _by_row(self, functions: tf.Tensor, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool) -> Marginals:
+    def _by_input(self, rows: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance of the latent GPs, `[N, L]`."""
+        mean, var = tf.transpose(self._mean), tf.transpose(self._var)
+        return (mean, var) if rows is None else (tf.gather(mean, rows), tf.gather(var, rows))
+
+    def _by_row(self, functions: tf.Tensor, rows: tf.Tensor | None, full_output_cov: bool) -> Marginals:
         offset = 0 if self._bias is None else tf.gather(self._bias, functions)
-        mean, var = tf.transpose(mean), tf.transpose(var)
+        mean, var = self._by_input(rows)
         if self._W is None:
             mean, var = tf.gather(mean, functions, batch_dims=1), tf.gather(var, functions, batch_dims=1)
             return Marginals(mean + offset, tf.linalg.diag(var) if full_output_cov else var)
         W = tf.gather(self._W, functions)
-        mean = tf.einsum("nsl,nl->ns", W, mean) + offset
+        mean = _mix(W, mean) + offset
         if full_output_cov:
             return Marginals(mean, tf.einsum("nsl,ntl,nl->nst", W, W, var))
-        return Marginals(mean, tf.einsum("nsl,nl->ns", W * W, var))
+        return Marginals(mean, _mix(W * W, var))
+
+
+def _mix(W: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
+    """`[N, S]` from weights `[N, S, L]` and latents `[N, L]`; products of single rows are no matter for a matrix."""
+    return tf.reduce_sum(W * latents[:, None], -1) if W.shape[1] == 1 else tf.linalg.matvec(W, latents)
 
 
 def _some(values: tf.Tensor | tf.Variable, functions: range | tf.Tensor) -> tf.Tensor:
