@@ -84,7 +84,10 @@ def plainly() -> Timing:
         second = tf.linalg.triangular_solve(L, first, adjoint=True)
         m = tf.einsum("pmb,pm->bp", second, mean)
         s = 1 - tf.reduce_sum(first**2, 1) + tf.reduce_sum(tf.matmul(S, second, transpose_a=True) ** 2, 1)
-        f, v = tf.matmul(m, loadings, transpose_b=True) + bias, tf.matmul(s, loadings**2, transpose_a=True, transpose_b=True)
+        f, v = (
+            tf.matmul(m, loadings, transpose_b=True) + bias,
+            tf.matmul(s, loadings**2, transpose_a=True, transpose_b=True),
+        )
         sign = tf.tensor_scatter_nd_update(
             tf.ones([BATCH, K], dtype), tf.stack([labels.row, labels.label], 1), -tf.ones_like(labels.row, dtype)
         )

@@ -10,6 +10,8 @@ BENCHMARKS = (
     "optimizer_step.py",
     "batch_growth.py",
     "class_growth.py",
+    "label_step.py",
+    "label_growth.py",
     "count_growth.py",
     "patch_step.py",
     "latent_step.py",

@@ -31,6 +31,7 @@ from mogp.optimizers import LBFGS, Adam, Optimizer
 Source = Callable[[Any], Any]
 Status = Literal["finished", "stopped early", "interrupted", "failed"]
 _SECONDS_BETWEEN_REPORTS = 1.0
+_LARGEST_KEPT = 1 << 28
 
 
 @dataclass
@@ -175,9 +176,12 @@ def fit(
             if problem is not None:
                 good = state.go_back(lambda step: bool(np.isfinite(model.training_loss(source(step)))))
                 history.status = "failed"
+                kept = (
+                    f"is as it was at step {good}" if state.keeps else "is too large for a copy, and left as it became"
+                )
                 history.message = (
-                    f"Stopped between steps {good} and {history.steps + count}: {problem}. The model is as it "
-                    f"was at step {good}. A smaller step size or standardised data usually helps."
+                    f"Stopped between steps {good} and {history.steps + count}: {problem}. The model {kept}. "
+                    "A smaller step size or standardised data usually helps."
                 )
                 history.elbo = history.elbo[:good]
                 state.save(history, force=True)
@@ -307,13 +311,14 @@ def _fit_lbfgs(
 
 
 class _State:
-    """All variables of a run: kept in memory to go back to, and in one file to resume from."""
+    """All variables of a run: kept in memory to go back to, unless too large, and in one file to resume from."""
 
     def __init__(self, model: Any, optimizer_variables: Any, path: Path | None, run: str) -> None:
         self._variables = [*model.variables, *_generator_states(model), *optimizer_variables]
         self._path = path
         self._written = time.perf_counter()
         self._kept: list[tuple[int, list[Array]]] = []
+        self.keeps = sum(v.shape.num_elements() * v.dtype.size for v in self._variables) <= _LARGEST_KEPT
         self._identity = {
             "shapes": [[int(n) for n in v.shape] for v in self._variables],
             "parts": [type(part).__name__ for part in (model, *getattr(model, "submodules", ()))],
@@ -324,10 +329,12 @@ class _State:
 
     def remember(self, step: int) -> None:
         """Keep this state and the one before: the objective has been seen at that one, at this one not yet."""
-        self._kept = [*self._kept[-1:], (step, [v.numpy() for v in self._variables])]
+        self._kept = [*self._kept[-1:], (step, [v.numpy() for v in self._variables] if self.keeps else [])]
 
     def go_back(self, works: Callable[[int], bool]) -> int:
         """To the last state kept that `works`, or else the oldest; returns its step."""
+        if not self.keeps:
+            return self._kept[-1][0]
         for step, values in reversed(self._kept):
             self._assign(values)
             try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -301,7 +302,7 @@ def mlgpf(
     if chosen.subspace and rank is None and not isinstance(inducing, InducingPoints):
         raise ValueError(f"{chosen} has inducing inputs in a subspace; say of how many dimensions, as rank=250.")
     rng, K = np.random.default_rng(seed), data.num_labels
-    Phi = rng.normal(size=(K, factors)) / np.sqrt(factors)
+    Phi = rng.standard_normal((K, factors), gpflow.default_float()) / np.sqrt(factors, dtype=gpflow.default_float())
     bias = rng.normal(size=K) / np.sqrt(factors) if start == "thesis" else _log_odds(data)
     kernels = _kernels(chosen, factors, data.input_dim, weight)
     prior = LMC(kernels, K, W=Phi, bias=bias) if isinstance(kernels, list) else ICM(kernels, K, factors, Phi, bias)

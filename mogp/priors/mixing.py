@@ -244,7 +244,7 @@ class LMC(MixingPrior):
         if W is None:
             W = np.random.default_rng(seed).normal(size=(functions, latents))
             W /= np.linalg.norm(W, axis=1, keepdims=True)
-        weights = np.asarray(W, dtype=float)
+        weights = np.asarray(W, dtype=gpflow.default_float())
         if weights.shape != (functions, latents):
             raise ValueError(
                 f"W has shape {weights.shape}; expected [functions, kernels x rank] = ({functions}, {latents})."
