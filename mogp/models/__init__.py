@@ -19,6 +19,7 @@ from mogp.models.hierarchies import ReplicaMOGP, bayesian_gplvm, hgp_ind, hmogp_
 from mogp.models.latent import LatentMOGP
 from mogp.models.network import Networks
 from mogp.models.new_outputs import add_outputs
+from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max
 from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 
@@ -29,7 +30,9 @@ __all__ = [
     "HGP",
     "ExactLMC",
     "LatentMOGP",
+    "LinearOneVsEach",
     "Networks",
+    "OneVsEachMOGP",
     "ReadsReplicas",
     "ReplicaMOGP",
     "SparseMOGP",
@@ -53,5 +56,8 @@ __all__ = [
     "mg_m",
     "mocgps_ar",
     "mogps_ar",
+    "ovse",
+    "ovse_linear",
+    "robust_max",
     "twofold",
 ]
