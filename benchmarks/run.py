@@ -10,6 +10,7 @@ BENCHMARKS = (
     "optimizer_step.py",
     "batch_growth.py",
     "class_growth.py",
+    "one_vs_each_step.py",
     "count_growth.py",
     "patch_step.py",
     "latent_step.py",
