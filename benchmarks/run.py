@@ -12,6 +12,7 @@ BENCHMARKS = (
     "class_growth.py",
     "label_step.py",
     "label_growth.py",
+    "one_vs_each_step.py",
     "count_growth.py",
     "patch_step.py",
     "latent_step.py",

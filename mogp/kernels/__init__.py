@@ -4,11 +4,13 @@ from mogp.kernels.convolved import ConvolvedStack, SmoothedStack
 from mogp.kernels.expected import expected_k, expected_kk
 from mogp.kernels.hierarchy import SameNode, hierarchical, on_inputs, with_replica
 from mogp.kernels.patches import Patches, PatchStack
+from mogp.kernels.rows import KernelRows, kernels_of, take_rows
 from mogp.kernels.stack import KernelStack, parameters_read_once
 from mogp.kernels.unit import unit_kernels
 
 __all__ = [
     "ConvolvedStack",
+    "KernelRows",
     "KernelStack",
     "PatchStack",
     "Patches",
@@ -17,8 +19,10 @@ __all__ = [
     "expected_k",
     "expected_kk",
     "hierarchical",
+    "kernels_of",
     "on_inputs",
     "parameters_read_once",
+    "take_rows",
     "unit_kernels",
     "with_replica",
 ]

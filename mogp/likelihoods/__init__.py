@@ -10,7 +10,7 @@
 | `Bernoulli` | logit | 0 or 1 |
 | `Poisson` | log rate | counts |
 | `ZeroInflatedPoisson` | logit of extra zeros, log rate | counts |
-| `Softmax`, `AugmentReduce`, `RobustMax` | one for each class | labels 0, 1, ... |
+| `Softmax`, `AugmentReduce`, `OneVsEach`, `RobustMax` | one for each class | labels 0, 1, ... |
 | `BernoulliLabels` | one for each label | which labels a point has |
 | `AnnotatedClasses` | one for each class, one for each annotator | labels, a column an annotator |
 | `AnnotatedValues` | the truth, a log variance for each annotator | real, a column an annotator |
@@ -26,6 +26,7 @@ from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, Hete
 from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
 from mogp.likelihoods.labels import BernoulliLabels
 from mogp.likelihoods.multiclass import RobustMax, Softmax
+from mogp.likelihoods.one_vs_each import OneVsEach
 from mogp.likelihoods.per_output import PerOutput
 from mogp.likelihoods.sampling import conditional, sample_y
 from mogp.likelihoods.targets import TargetRule, check_targets, target_rules
@@ -43,6 +44,7 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "HeteroscedasticGaussian",
+    "OneVsEach",
     "PerOutput",
     "Poisson",
     "ReadsFunctions",

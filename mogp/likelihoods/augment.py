@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import gpflow
@@ -12,8 +11,9 @@ from check_shapes import inherit_check_shapes
 from gpflow.base import TensorType
 
 from mogp.likelihoods.base import Targets
-from mogp.likelihoods.multiclass import Covariance, Softmax
-from mogp.priors import Marginals, View, independent_functions
+from mogp.likelihoods.multiclass import Covariance
+from mogp.likelihoods.negatives import SampledClasses
+from mogp.priors import View
 
 __all__ = ["AugmentReduce", "collapsed_bound", "local_bound"]
 
@@ -39,7 +39,7 @@ def _log_total(log_P: TensorType, scale: TensorType) -> tf.Tensor:
     return tf.reduce_logsumexp(log_P, axis=-1) + tf.math.log(factor)
 
 
-class AugmentReduce(Softmax):
+class AugmentReduce(SampledClasses):
     r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ with a bound whose cost does not depend on $C$.
 
     With Gumbel noise $\varepsilon$ on the score of the true class, $\log p(y, \varepsilon \mid f)$ is a sum over the
@@ -84,9 +84,7 @@ class AugmentReduce(Softmax):
         prediction_samples: int = 1000,
         seed: int = 0,
     ) -> None:
-        super().__init__(classes, covariance=covariance, prediction_samples=prediction_samples, seed=seed)
-        if negatives is not None and negatives < 1:
-            raise ValueError(f"negatives={negatives}; at least one wrong class is needed, or None for all.")
+        super().__init__(classes, negatives, covariance=covariance, prediction_samples=prediction_samples, seed=seed)
         if theta not in get_args(Theta):
             raise ValueError(f"theta={theta!r}; choose 'collapsed' or 'local'.")
         if theta == "local" and (rows is None or rows < 1):
@@ -95,22 +93,16 @@ class AugmentReduce(Softmax):
             )
         if not 0 < rate <= 1:
             raise ValueError(f"rate={rate}; the weight of an update lies in (0, 1].")
-        self.negatives = min(classes - 1, classes - 1 if negatives is None else negatives)
         self.rate = rate
         self.log_theta: tf.Variable | None = None
         if theta == "local":
             start = np.full(rows or 0, np.log(classes), gpflow.default_float())
             self.log_theta = tf.Variable(start, trainable=False, name="log_theta")
-        self._wrong: Any = classes - 1
-        self._most_wrong = classes - 1
 
     @inherit_check_shapes
     def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
-        rows = tf.shape(Fmu)[:-1]
-        flat = [tf.reshape(a, [-1, self.num_classes]) for a in (Fmu, Fvar)]
-        f = View(independent_functions(Marginals(*flat)), 0, self.num_classes, None)
-        Y = tf.reshape(tf.broadcast_to(Y, tf.concat([rows, [1]], 0)), [-1, 1])
-        return tf.reshape(collapsed_bound(self.log_ratios(f, Y), self._scale), rows)
+        bound = collapsed_bound(self.log_ratios(*self._view(Fmu, Fvar, Y)), self._scale)
+        return tf.reshape(bound, tf.shape(Fmu)[:-1])
 
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
         """Form 1, or Form 0 with the stored theta, estimated on sampled classes, `[N]`."""
@@ -136,61 +128,10 @@ class AugmentReduce(Softmax):
 
     def log_ratios(self, f: View, Y: tf.Tensor) -> tf.Tensor:
         r"""$\log \mathbb E_q\, e^{f_c - f_y}$ for the sampled wrong classes $c$ of each row, `[N, s]`."""
-        labels = tf.cast(Y[:, 0], tf.int64)
-        difference = f.contrasts(self.draw_negatives(labels), labels, independent=self.covariance == "independent")
+        difference = self.contrasts(f, Y)
         return difference.mean + 0.5 * difference.var
-
-    def draw_negatives(self, labels: TensorType) -> tf.Tensor:
-        """`s` different wrong classes for each label: labels [N], returns [N, s]; every subset is equally likely."""
-        labels = tf.cast(labels, tf.int64)
-        N, s = tf.shape(labels)[0], self.negatives
-        if isinstance(self._wrong, int) and s == self._wrong:
-            drawn = tf.tile(tf.range(s, dtype=tf.int64)[None], [N, 1])
-        elif s * s <= self._most_wrong:
-            drawn = self._draw_one_by_one(N)
-        else:
-            drawn = self._draw_by_rank(N)
-        return drawn + tf.cast(drawn >= labels[:, None], tf.int64)
-
-    def _draw_one_by_one(self, N: tf.Tensor) -> tf.Tensor:
-        """Floyd's sampling: $O(s^2)$ a row, whatever the number of classes."""
-        u = self.generator.uniform([self.negatives, N], dtype=tf.float64)
-        drawn: list[tf.Tensor] = []
-        for k in range(self.negatives):
-            last = tf.cast(self._wrong - self.negatives + k, tf.int64)
-            one = tf.cast(u[k] * tf.cast(last + 1, tf.float64), tf.int64)
-            if drawn:
-                one = tf.where(tf.reduce_any([one == other for other in drawn], axis=0), last, one)
-            drawn.append(one)
-        return tf.stack(drawn, axis=1)
-
-    def _draw_by_rank(self, N: tf.Tensor) -> tf.Tensor:
-        """The classes with the largest of random keys: $O(C)$ a row."""
-        keys = self.generator.uniform([N, self._most_wrong], dtype=tf.float64)
-        if not isinstance(self._wrong, int):
-            keys = tf.where(tf.range(self._most_wrong, dtype=tf.int64) < self._wrong[:, None], keys, -1.0)
-        return tf.cast(tf.math.top_k(keys, self.negatives, sorted=False).indices, tf.int64)
-
-    @property
-    def _scale(self) -> Any:
-        """$(C - 1)/s$, one number, or one a row."""
-        return tf.cast(self._wrong, tf.float64) / self.negatives
-
-    # ---------------------------------------------------------------------- rows of several outputs, evaluated at once
 
     @property
     def alike(self) -> Any:
-        """Equal for likelihoods whose rows one call can serve, whatever their numbers of classes."""
-        if self.log_theta is not None:
-            return None
-        return self.negatives, self.negatives == self.num_classes - 1, self.covariance
-
-    def merged(self, members: Sequence[AugmentReduce], sizes: Sequence[tf.Tensor]) -> AugmentReduce:
-        """One likelihood for the rows of several outputs one after the other, `sizes` of them each."""
-        one: AugmentReduce = object.__new__(type(self))
-        one.__dict__.update(self.__dict__)
-        wrong = [member.num_classes - 1 for member in members]
-        one._most_wrong = max(wrong)
-        if min(wrong) < max(wrong):
-            one._wrong = tf.repeat(tf.constant(wrong, tf.int64), tf.stack(sizes))
-        return one
+        """As of any likelihood with sampled classes; one that stores theta goes with itself only."""
+        return super().alike if self.log_theta is None else None

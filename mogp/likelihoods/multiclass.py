@@ -122,14 +122,23 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), shape, Fmu.shape[-2], Fmu.dtype)
 
     def _mean_softmax(
-        self, draw: Callable[[tf.Tensor], tf.Tensor], shape: list[int], rows: int | None, dtype: tf.DType
+        self,
+        draw: Callable[[tf.Tensor], tf.Tensor],
+        shape: list[int],
+        rows: int | None,
+        dtype: tf.DType,
+        log_p: Callable[[tf.Tensor], tf.Tensor] = tf.nn.log_softmax,
+        numbers: int | None = None,
     ) -> tf.Tensor:
-        """The log of the mean softmax over the fixed draws, as many at a time as fit in 128 MB, at most 100."""
-        most = min(100, max(1, _NUMBERS_AT_ONCE // (self.num_classes * max(rows or 1, 1))))
+        """The log of the mean softmax over the fixed draws, as many at a time as fit in 128 MB, at most 100.
+
+        `log_p` may stand in for the logarithm of the softmax; `numbers` is how many it holds for a row and a draw.
+        """
+        most = min(100, max(1, _NUMBERS_AT_ONCE // ((numbers or self.num_classes) * max(rows or 1, 1))))
         block = max(b for b in range(1, most + 1) if self.prediction_samples % b == 0)
         blocks = [self.prediction_samples // block, block, *shape]
         fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(blocks), dtype)
-        sums = [tf.reduce_logsumexp(tf.nn.log_softmax(draw(noise)), axis=0) for noise in tf.unstack(fixed)]
+        sums = [tf.reduce_logsumexp(log_p(draw(noise)), axis=0) for noise in tf.unstack(fixed)]
         return tf.reduce_logsumexp(tf.stack(sums), axis=0) - log(self.prediction_samples)
 
 

@@ -20,6 +20,7 @@ from mogp.models.labels import LabelMOGP, Method, mlgpf
 from mogp.models.latent import LatentMOGP
 from mogp.models.network import Networks
 from mogp.models.new_outputs import add_outputs
+from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max
 from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 
@@ -32,7 +33,9 @@ __all__ = [
     "LabelMOGP",
     "LatentMOGP",
     "Method",
+    "LinearOneVsEach",
     "Networks",
+    "OneVsEachMOGP",
     "ReadsReplicas",
     "ReplicaMOGP",
     "SparseMOGP",
@@ -57,5 +60,8 @@ __all__ = [
     "mlgpf",
     "mocgps_ar",
     "mogps_ar",
+    "ovse",
+    "ovse_linear",
+    "robust_max",
     "twofold",
 ]

@@ -252,11 +252,11 @@ def _kernels(
     data: MultiOutputData, count: int, lengthscale: float | None, patches: Patches | None, seed: int
 ) -> KernelStack:
     if patches is None:
-        start = _median_distance(data.X, seed) if lengthscale is None else lengthscale
+        start = median_distance(data.X, seed) if lengthscale is None else lengthscale
         return KernelStack(unit_kernels(count, data.input_dim, start))
     if lengthscale is None:
         few = data.X[np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)]
-        lengthscale = _median_distance(np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed)
+        lengthscale = median_distance(np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed)
     return PatchStack(patches.kernels(count, lengthscale, seed), table=data.X)
 
 
@@ -282,7 +282,7 @@ def _inducing(
     return patch_subset(data, patches, inducing, sets=sets, seed=seed)
 
 
-def _median_distance(X: npt.NDArray[np.float64], seed: int) -> float:
+def median_distance(X: npt.NDArray[np.float64], seed: int) -> float:
     """Between different inputs, on a random subset of them."""
     rng = np.random.default_rng(seed)
     few = X if len(X) <= _ROWS_FOR_DISTANCES else X[rng.choice(len(X), _ROWS_FOR_DISTANCES, replace=False)]

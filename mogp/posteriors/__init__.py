@@ -3,5 +3,6 @@
 from mogp.posteriors.base import Factors, Posterior
 from mogp.posteriors.full import Full
 from mogp.posteriors.parsimonious import Parsimonious
+from mogp.posteriors.rows import latents_first, start_like_parsimonious
 
-__all__ = ["Factors", "Full", "Parsimonious", "Posterior"]
+__all__ = ["Factors", "Full", "Parsimonious", "Posterior", "latents_first", "start_like_parsimonious"]

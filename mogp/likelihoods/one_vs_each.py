@@ -1,0 +1,112 @@
+"""Softmax over many classes by one-vs-each: a product of comparisons of two classes, whose logarithm can be sampled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from check_shapes import check_shapes, inherit_check_shapes
+from gpflow.base import TensorType
+from gpflow.quadrature import hermgauss
+
+from mogp.likelihoods.base import Targets
+from mogp.likelihoods.multiclass import Covariance
+from mogp.likelihoods.negatives import SampledClasses
+from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
+from mogp.priors import View
+
+__all__ = ["OneVsEach", "expected_log_sigmoid", "log_one_vs_each"]
+
+
+@check_shapes("F: [batch..., C]", "return: [batch..., C]")
+def log_one_vs_each(F: TensorType) -> tf.Tensor:
+    r"""$\log\tilde p(k \mid f) = \sum_{\ell \ne k} \log\sigma(f_k - f_\ell)$ for every class $k$ of scores F."""
+    F = tf.convert_to_tensor(F)
+    beaten = tf.reduce_sum(tf.nn.softplus(F[..., None, :] - F[..., :, None]), axis=-1)
+    return tf.math.log(tf.constant(2.0, F.dtype)) - beaten
+
+
+@check_shapes("mean: [batch...]", "var: [batch...]", "return: [batch...]")
+def expected_log_sigmoid(mean: TensorType, var: TensorType, nodes: int = 10) -> tf.Tensor:
+    r"""$\mathbb E \log\sigma(d)$ for $d \sim \mathcal N(m, v)$, by Gauss-Hermite quadrature, a node at a time."""
+    points, weights = hermgauss(nodes)
+    mean = tf.convert_to_tensor(mean)
+    scale = tf.sqrt(2.0 * tf.maximum(var, SMALLEST_VARIANCE))
+    rule = zip(points.tolist(), (weights / weights.sum()).tolist(), strict=True)
+    terms = [weight * tf.nn.softplus(-mean - point * scale) for point, weight in rule]
+    return -tf.add_n(terms)
+
+
+class OneVsEach(SampledClasses):
+    r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$, bounded by comparisons of two classes each.
+
+    From $1 + \sum_\ell a_\ell \le \prod_\ell (1 + a_\ell)$ with $a_\ell = e^{f_\ell - f_k}$,
+
+    $$p(y = k \mid f)\ \ge\ \tilde p(k \mid f) = \prod_{\ell \ne k} \sigma(f_k - f_\ell),$$
+
+    an equality for two classes (Titsias 2016). $\tilde p$ has the largest entry where the softmax has it, and sums to
+    at most one. The expectation of $\log\tilde p$ under $q$ is a sum over rivals $\ell$ of one-dimensional integrals
+    over $f_k - f_\ell$; $s$ of them (`negatives`), drawn without replacement and scaled by $(C-1)/s$, estimate it
+    without bias. (`OneVsEachMOGP` draws classes for a whole step, so that only they are read.)
+
+    Prediction is that of `Softmax`, over all classes; `log_bound` gives $\tilde p$ integrated over $q$ in its place.
+
+    Args:
+        classes: number of classes $C$.
+        negatives: rivals $s$ a row and step; all $C - 1$ of them if None or larger.
+        nodes: of the quadrature.
+        covariance, prediction_samples, seed: as `Softmax`.
+
+    Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        negatives: int | None = None,
+        *,
+        nodes: int = 10,
+        covariance: Covariance = "exact",
+        prediction_samples: int = 1000,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(classes, negatives, covariance=covariance, prediction_samples=prediction_samples, seed=seed)
+        if nodes < 1:
+            raise ValueError(f"nodes={nodes}; quadrature needs at least one.")
+        self.nodes = nodes
+
+    @inherit_check_shapes
+    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+        return tf.reshape(self._expected(*self._view(Fmu, Fvar, Y)), tf.shape(Fmu)[:-1])
+
+    def expectations(self, f: View, targets: Targets) -> tf.Tensor:
+        r"""$\frac{C-1}{s}\sum_\ell \mathbb E_q \log\sigma(f_y - f_\ell)$ over the drawn rivals, `[N]`."""
+        return self._expected(f, targets.Y)
+
+    def _expected(self, f: View, Y: tf.Tensor) -> tf.Tensor:
+        below = self.contrasts(f, Y)
+        total = tf.reduce_sum(expected_log_sigmoid(-below.mean, below.var, self.nodes), -1)
+        return tf.cast(self._scale, total.dtype) * total
+
+    def log_bound(self, f: View, normalise: bool = False) -> tf.Tensor:
+        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ for every class $k$, `[N, C]`, over the fixed draws of `Softmax`.
+
+        Args:
+            f: the functions of the output.
+            normalise: divide by the sum over classes, which is at most one.
+        """
+        seen = self._seen(f)
+        log_p = self._mean_softmax(
+            seen.points,
+            [1, seen.num_latents],
+            seen.num_rows,
+            seen.marginals().mean.dtype,
+            log_one_vs_each,
+            self.num_classes**2,
+        )
+        return tf.nn.log_softmax(log_p) if normalise else log_p
+
+    @property
+    def alike(self) -> Any:
+        """As of any likelihood with sampled classes, with the nodes of the quadrature."""
+        return *super().alike, self.nodes
