@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, get_index_dtype, issparse
 
 if TYPE_CHECKING:
     from mogp.batches import LabelBatches
@@ -127,6 +127,14 @@ def is_sparse(X: Any) -> TypeGuard[csr_array]:
     return bool(issparse(X))
 
 
+def sparse_rows(X: Any) -> csr_array:
+    """A copy in CSR, each entry stored once, in order, with the shortest index type that SciPy has for it."""
+    rows = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
+    rows.sum_duplicates()
+    index = get_index_dtype(maxval=max(rows.nnz, *rows.shape))
+    return csr_array((rows.data, rows.indices.astype(index), rows.indptr.astype(index)), shape=rows.shape)
+
+
 def unit_rows(X: Matrix) -> Matrix:
     """Rows divided by their lengths; rows of zeros stay."""
     if is_sparse(X):
@@ -139,7 +147,7 @@ def unit_rows(X: Matrix) -> Matrix:
 
 def _inputs(X: Any) -> Matrix:
     if is_sparse(X):
-        inputs: Any = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
+        inputs: Any = sparse_rows(X)
         values = inputs.data
     else:
         inputs = values = np.asarray(X, dtype=None if getattr(X, "dtype", np.dtype(object)).kind == "f" else float)
@@ -154,8 +162,8 @@ def _inputs(X: Any) -> Matrix:
 
 
 def _targets(Y: Any, labels: int | None) -> csr_array:
-    table = is_sparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2)
-    targets = csr_array(Y, copy=True) if table else _from_lists(Y, labels)
+    table = is_sparse(Y) or getattr(Y, "ndim", 1) == 2
+    targets = csr_array(Y if is_sparse(Y) else np.asarray(Y), copy=True) if table else _from_lists(Y, labels)
     targets.check_format(full_check=True)
     if labels is not None and targets.shape[1] != labels:
         raise ValueError(f"Y has {targets.shape[1]} columns, labels={labels} were said.")
@@ -172,8 +180,13 @@ def _targets(Y: Any, labels: int | None) -> csr_array:
 
 
 def _from_lists(lists: Any, labels: int | None) -> csr_array:
-    rows = [np.asarray(one, dtype=np.int64).reshape(-1) for one in lists]
-    flat = np.concatenate([np.empty(0, np.int64), *rows])
+    rows = [np.asarray(one).reshape(-1) for one in lists]
+    strange = [(n, one.tolist()) for n, one in enumerate(rows) if len(one) and one.dtype.kind not in "iu"]
+    if strange:
+        raise ValueError(
+            f"row {strange[0][0]} of Y is {strange[0][1]}; expected the numbers of its labels, as [3, 17]."
+        )
+    flat = np.concatenate([np.empty(0, np.int64), *(one.astype(np.int64) for one in rows)])
     size = int(flat.max(initial=-1)) + 1 if labels is None else labels
     outside = np.flatnonzero((flat < 0) | (flat >= size))
     if len(outside):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 
-__all__ = ["expected_sigmoid", "expected_softplus"]
+__all__ = ["expected_sigmoid", "expected_softplus", "log_expected_sigmoid"]
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 
@@ -52,6 +52,22 @@ def expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Ten
         tf.constant(w, mean.dtype) * (tf.sigmoid(mean + x * sd) + tf.sigmoid(mean - x * sd)) for x, w in _half(nodes)
     ]
     return tf.add_n(terms)
+
+
+def log_expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Tensor:
+    r"""$\log\mathbb E_{\mathcal N(f \mid m, v)}\,\sigma(f)$, by elements, finite wherever $\log\sigma$ is.
+
+    Every term is measured by that of the largest node, which is the largest of them.
+    """
+    sd = tf.sqrt(tf.maximum(var, SMALLEST_VARIANCE))
+    half = _half(nodes)
+    largest = tf.math.log_sigmoid(mean + half[-1][0] * sd)
+    terms = [
+        tf.constant(w, mean.dtype) * tf.exp(tf.math.log_sigmoid(mean + sign * x * sd) - largest)
+        for x, w in half
+        for sign in (1, -1)
+    ]
+    return largest + tf.math.log(tf.add_n(terms))
 
 
 def _half(nodes: int) -> list[tuple[float, float]]:
