@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, get_index_dtype, issparse
+from scipy.sparse import coo_array, csr_array, get_index_dtype, issparse
 
 if TYPE_CHECKING:
     from mogp.batches import LabelBatches
@@ -94,7 +94,7 @@ class LabelData:
         """One."""
         return 1
 
-    def take(self, rows: npt.ArrayLike) -> LabelData:
+    def take(self, rows: Any) -> LabelData:
         """The points at positions, or where a mask, `rows`."""
         return LabelData(self.X[rows], self.Y[rows], self.name)
 
@@ -163,19 +163,20 @@ def _inputs(X: Any) -> Matrix:
 
 def _targets(Y: Any, labels: int | None) -> csr_array:
     table = is_sparse(Y) or getattr(Y, "ndim", 1) == 2
-    targets = csr_array(Y if is_sparse(Y) else np.asarray(Y), copy=True) if table else _from_lists(Y, labels)
-    targets.check_format(full_check=True)
-    if labels is not None and targets.shape[1] != labels:
-        raise ValueError(f"Y has {targets.shape[1]} columns, labels={labels} were said.")
-    if targets.shape[1] == 0:
+    given = (Y if is_sparse(Y) else csr_array(np.asarray(Y))) if table else _from_lists(Y, labels)
+    if hasattr(given, "check_format"):
+        given.check_format(full_check=True)
+    if labels is not None and given.shape[1] != labels:
+        raise ValueError(f"Y has {given.shape[1]} columns, labels={labels} were said.")
+    if given.shape[1] == 0:
         raise ValueError("Y has no labels (no columns); at least one is needed.")
-    strange = np.unique(targets.data[(targets.data != 0) & (targets.data != 1)])[:3]
+    entries = coo_array(given)
+    strange = np.unique(entries.data[(entries.data != 0) & (entries.data != 1)])[:3]
     if len(strange):
         raise ValueError(f"Y has entries {strange.tolist()}; expected 1 where a point has a label, and 0.")
-    targets.sum_duplicates()
-    targets.data = np.minimum(targets.data, 1)
-    targets.eliminate_zeros()
-    targets.sort_indices()
+    present = entries.data != 0
+    row, label = entries.row[present], entries.col[present]
+    targets = csr_array((np.ones(len(row), np.int32), (row, label)), shape=given.shape)
     return csr_array((np.ones(targets.nnz, np.int8), targets.indices, targets.indptr), shape=targets.shape)
 
 

@@ -118,10 +118,11 @@ def leading_directions(X: Matrix, rank: int, seed: int = 0) -> npt.NDArray[np.fl
     most = min(X.shape)
     if not 1 <= rank <= most:
         raise ValueError(f"rank={rank}; inputs of shape {X.shape} have 1 to {most} singular vectors.")
+    directions: npt.NDArray[np.float64]
     if rank == most or (rank > most // 2 and most <= 4000):
-        dense = X.toarray() if is_sparse(X) else X
-        directions: npt.NDArray[np.float64] = np.linalg.svd(dense, full_matrices=False)[2][:rank]
-        return directions
-    start = np.random.default_rng(seed).normal(size=most)
-    _, values, found = svds(X.astype(float), k=rank, v0=start)
-    return found[np.argsort(values)[::-1]]
+        directions = np.linalg.svd(X.toarray() if is_sparse(X) else X, full_matrices=False)[2][:rank]
+    else:
+        start = np.random.default_rng(seed).normal(size=most)
+        _, values, found = svds(X.astype(float), k=rank, v0=start)
+        directions = found[np.argsort(values)[::-1]]
+    return directions

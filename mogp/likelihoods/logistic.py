@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
+from scipy.special import roots_hermitenorm
 
 from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 
@@ -74,7 +74,7 @@ def _half(nodes: int) -> list[tuple[float, float]]:
     r"""Nodes $x \ge 0$ and weights of each of $\pm x$, for a standard normal; half the weight for $x = 0$."""
     if nodes < 1:
         raise ValueError(f"nodes={nodes}; at least one is needed.")
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    points, weights = roots_hermitenorm(nodes)
     weights = weights / weights.sum()
     half = [(float(x), float(w)) for x, w in zip(points, weights, strict=True) if x > 1e-12]
     return half if nodes % 2 == 0 else [(0.0, float(weights[nodes // 2]) / 2), *half]

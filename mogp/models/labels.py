@@ -13,6 +13,7 @@ import tensorflow as tf
 from gpflow.kernels import Kernel, Linear, SquaredExponential
 from gpflow.utilities import set_trainable
 from scipy.sparse import csr_array
+from scipy.special import expit, log_expit
 
 from mogp.batches import Batch
 from mogp.data import Array, MultiOutputData
@@ -196,11 +197,12 @@ def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
 
     def objective(alpha: Array) -> Array:
         Ca = np.einsum("nij,nj->ni", C, alpha)
-        return -(seen * np.logaddexp(0, -y * (mean + Ca))).sum(1) - 0.5 * (alpha * Ca).sum(1)
+        value: Array = (seen * log_expit(y * (mean + Ca))).sum(1) - 0.5 * (alpha * Ca).sum(1)
+        return value
 
     for _ in range(_NEWTON_STEPS):
         f = mean + np.einsum("nij,nj->ni", C, alpha)
-        sigma = _sigmoid(y * f)
+        sigma = expit(y * f)
         root = np.sqrt(seen * sigma * (1 - sigma))
         b = root**2 * (f - mean) + y * (1 - sigma)
         B = np.eye(y.shape[1]) + root[:, :, None] * C * root[:, None]
@@ -218,10 +220,6 @@ def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
         if np.abs(moved).max(initial=0) < 1e-12:
             break
     return alpha
-
-
-def _sigmoid(x: Array) -> Array:
-    return 0.5 * (1 + np.tanh(0.5 * x))
 
 
 # -------------------------------------------------------------------------------------------------- names of methods

@@ -302,7 +302,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         coupling: Array = share @ np.mean([np.abs(one) for one in B], axis=0) @ share.T
         return coupling
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+    def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, `[N_d]` for each output by name."""
         self._check_fits(data)
         batch = data.full()
