@@ -21,6 +21,7 @@ except PackageNotFoundError:
 if TYPE_CHECKING:
     from mogp.citations import cite
     from mogp.data import MultiOutputData
+    from mogp.estimators import MLGPFClassifier
     from mogp.labels import LabelData
     from mogp.models import SparseMOGP
     from mogp.saving import load, save
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "History": "mogp.training",
     "LabelData": "mogp.labels",
+    "MLGPFClassifier": "mogp.estimators",
     "MultiOutputData": "mogp.data",
     "SparseMOGP": "mogp.models",
     "cite": "mogp.citations",
@@ -50,7 +52,18 @@ _MODULES = (
     "priors",
 )
 
-__all__ = ["History", "LabelData", "MultiOutputData", "SparseMOGP", "__version__", "cite", "fit", "load", "save"]
+__all__ = [
+    "History",
+    "LabelData",
+    "MLGPFClassifier",
+    "MultiOutputData",
+    "SparseMOGP",
+    "__version__",
+    "cite",
+    "fit",
+    "load",
+    "save",
+]
 
 
 def __getattr__(name: str) -> Any:

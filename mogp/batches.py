@@ -165,11 +165,9 @@ class LabelBatches:
     def __call__(self, step: tf.Tensor | int) -> Batch:
         """The batch of step `step` (0, 1, …)."""
         points = self.data.num_points
-        everything = tf.range(self.size, dtype=tf.int64)
-        whole = self.size == points
-        picked = (
-            everything if whole else shuffled(step * tf.constant(self.size, tf.int64) + everything, points, self.seed)
-        )
+        picked = tf.range(self.size, dtype=tf.int64)
+        if self.size < points:
+            picked = shuffled(tf.cast(step, tf.int64) * self.size + picked, points, self.seed)
         row, place, count = _ragged(self._starts, picked)
         weight = tf.fill([self.size], tf.constant(points / self.size, gpflow.default_float()))
         labels = Labels(row, tf.gather(self._labels, place), count)

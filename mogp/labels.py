@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import coo_array, csr_array, get_index_dtype, issparse
 
 if TYPE_CHECKING:
     from mogp.batches import LabelBatches
@@ -94,7 +94,7 @@ class LabelData:
         """One."""
         return 1
 
-    def take(self, rows: npt.ArrayLike) -> LabelData:
+    def take(self, rows: Any) -> LabelData:
         """The points at positions, or where a mask, `rows`."""
         return LabelData(self.X[rows], self.Y[rows], self.name)
 
@@ -127,6 +127,14 @@ def is_sparse(X: Any) -> TypeGuard[csr_array]:
     return bool(issparse(X))
 
 
+def sparse_rows(X: Any) -> csr_array:
+    """A copy in CSR, each entry stored once, in order, with the shortest index type that SciPy has for it."""
+    rows = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
+    rows.sum_duplicates()
+    index = get_index_dtype(maxval=max(rows.nnz, *rows.shape))
+    return csr_array((rows.data, rows.indices.astype(index), rows.indptr.astype(index)), shape=rows.shape)
+
+
 def unit_rows(X: Matrix) -> Matrix:
     """Rows divided by their lengths; rows of zeros stay."""
     if is_sparse(X):
@@ -139,8 +147,7 @@ def unit_rows(X: Matrix) -> Matrix:
 
 def _inputs(X: Any) -> Matrix:
     if is_sparse(X):
-        inputs: Any = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
-        inputs.sum_duplicates()
+        inputs: Any = sparse_rows(X)
         values = inputs.data
     else:
         inputs = values = np.asarray(X, dtype=None if getattr(X, "dtype", np.dtype(object)).kind == "f" else float)
@@ -155,26 +162,32 @@ def _inputs(X: Any) -> Matrix:
 
 
 def _targets(Y: Any, labels: int | None) -> csr_array:
-    table = is_sparse(Y) or (isinstance(Y, np.ndarray) and Y.ndim == 2)
-    targets = csr_array(Y, copy=True) if table else _from_lists(Y, labels)
-    targets.check_format(full_check=True)
-    if labels is not None and targets.shape[1] != labels:
-        raise ValueError(f"Y has {targets.shape[1]} columns, labels={labels} were said.")
-    if targets.shape[1] == 0:
+    table = is_sparse(Y) or getattr(Y, "ndim", 1) == 2
+    given = (Y if is_sparse(Y) else csr_array(np.asarray(Y))) if table else _from_lists(Y, labels)
+    if hasattr(given, "check_format"):
+        given.check_format(full_check=True)
+    if labels is not None and given.shape[1] != labels:
+        raise ValueError(f"Y has {given.shape[1]} columns, labels={labels} were said.")
+    if given.shape[1] == 0:
         raise ValueError("Y has no labels (no columns); at least one is needed.")
-    strange = np.unique(targets.data[(targets.data != 0) & (targets.data != 1)])[:3]
+    entries = coo_array(given)
+    strange = np.unique(entries.data[(entries.data != 0) & (entries.data != 1)])[:3]
     if len(strange):
         raise ValueError(f"Y has entries {strange.tolist()}; expected 1 where a point has a label, and 0.")
-    targets.sum_duplicates()
-    targets.data = np.minimum(targets.data, 1)
-    targets.eliminate_zeros()
-    targets.sort_indices()
+    present = entries.data != 0
+    row, label = entries.row[present], entries.col[present]
+    targets = csr_array((np.ones(len(row), np.int32), (row, label)), shape=given.shape)
     return csr_array((np.ones(targets.nnz, np.int8), targets.indices, targets.indptr), shape=targets.shape)
 
 
 def _from_lists(lists: Any, labels: int | None) -> csr_array:
-    rows = [np.asarray(one, dtype=np.int64).reshape(-1) for one in lists]
-    flat = np.concatenate([np.empty(0, np.int64), *rows])
+    rows = [np.asarray(one).reshape(-1) for one in lists]
+    strange = [(n, one.tolist()) for n, one in enumerate(rows) if len(one) and one.dtype.kind not in "iu"]
+    if strange:
+        raise ValueError(
+            f"row {strange[0][0]} of Y is {strange[0][1]}; expected the numbers of its labels, as [3, 17]."
+        )
+    flat = np.concatenate([np.empty(0, np.int64), *(one.astype(np.int64) for one in rows)])
     size = int(flat.max(initial=-1)) + 1 if labels is None else labels
     outside = np.flatnonzero((flat < 0) | (flat >= size))
     if len(outside):

@@ -16,6 +16,7 @@ LAYERS = [
     {"models"},
     {"citations", "optimizers", "diagnostics"},
     {"training", "saving"},
+    {"estimators"},
     {"datasets", "plotting"},
     {"experiments"},
     {"companion"},

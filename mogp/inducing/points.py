@@ -12,7 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import ConvolvedStack, KernelStack, with_replica
-from mogp.labels import LabelData, Matrix, is_sparse
+from mogp.labels import LabelData, Matrix, is_sparse, sparse_rows
 
 
 class InducingPoints(gpflow.Module):
@@ -158,7 +158,7 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
 def _distinct(data: MultiOutputData | LabelData | npt.ArrayLike) -> Matrix:
     X = data.X if isinstance(data, MultiOutputData | LabelData) else data
     if is_sparse(X):
-        return X
+        return sparse_rows(X)
     X = np.asarray(X, dtype=float)
     distinct: Array = np.unique(X[:, None] if X.ndim == 1 else X, axis=0)
     return distinct

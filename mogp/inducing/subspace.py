@@ -13,6 +13,9 @@ from mogp.kernels import KernelStack
 from mogp.kernels.products import inner, square_norms
 from mogp.labels import LabelData, Matrix, is_sparse
 
+_SMALLEST_SQUARE = 1e-12
+"""Of the length of a point that is brought to length one; as in `tf.math.l2_normalize`."""
+
 
 class SubspacePoints(InducingPoints):
     r"""Inducing inputs $Z = A\tilde X$ with coordinates $A$ `[M, R]` on a basis $\tilde X$ `[R, P]`.
@@ -25,7 +28,7 @@ class SubspacePoints(InducingPoints):
     Args:
         A: start values of the coordinates.
         basis: $\tilde X$.
-        train_basis: move the basis too.
+        train_basis: the basis is a parameter too; otherwise it is a constant.
         unit: read every point as $z/|z|$.
     """
 
@@ -39,8 +42,9 @@ class SubspacePoints(InducingPoints):
             )
         self.A = self.Z
         del self.Z
-        self.basis = gpflow.Parameter(directions, trainable=train_basis)
-        self._gram = tf.constant(directions @ directions.T, gpflow.default_float())
+        fixed = tf.constant(directions, gpflow.default_float())
+        self.basis = gpflow.Parameter(directions) if train_basis else fixed
+        self._gram = None if train_basis else tf.linalg.matmul(fixed, fixed, transpose_b=True)
 
     @property
     def num_inducing(self) -> int:
@@ -80,7 +84,7 @@ class SubspacePoints(InducingPoints):
         return kernels.from_products(products, lengths, square_norms(X, tf.ones([1, 1, 1], A.dtype))[0])
 
     def _forms_Z(self, kernels: KernelStack) -> bool:
-        return bool(self.basis.trainable) or not kernels.isotropic
+        return self._gram is None or not kernels.isotropic
 
     def _coordinates(self) -> tuple[tf.Tensor, tf.Tensor]:
         """Coordinates as kernels read them, and the square lengths of the points."""
@@ -88,7 +92,8 @@ class SubspacePoints(InducingPoints):
         lengths = tf.reduce_sum(tf.linalg.matmul(A, self._gram) * A, -1)
         if not self.unit:
             return A, lengths
-        return A / tf.sqrt(lengths)[:, None], tf.ones_like(lengths)
+        unit = A * tf.math.rsqrt(tf.maximum(lengths, _SMALLEST_SQUARE))[:, None]
+        return unit, tf.where(lengths > _SMALLEST_SQUARE, tf.ones_like(lengths), lengths / _SMALLEST_SQUARE)
 
 
 def subspace_points(
@@ -113,10 +118,11 @@ def leading_directions(X: Matrix, rank: int, seed: int = 0) -> npt.NDArray[np.fl
     most = min(X.shape)
     if not 1 <= rank <= most:
         raise ValueError(f"rank={rank}; inputs of shape {X.shape} have 1 to {most} singular vectors.")
-    if rank > most // 2 and most <= 4000:
-        dense = X.toarray() if is_sparse(X) else X
-        directions: npt.NDArray[np.float64] = np.linalg.svd(dense, full_matrices=False)[2][:rank]
-        return directions
-    start = np.random.default_rng(seed).normal(size=most)
-    _, values, found = svds(X.astype(float), k=rank, v0=start)
-    return found[np.argsort(values)[::-1]]
+    directions: npt.NDArray[np.float64]
+    if rank == most or (rank > most // 2 and most <= 4000):
+        directions = np.linalg.svd(X.toarray() if is_sparse(X) else X, full_matrices=False)[2][:rank]
+    else:
+        start = np.random.default_rng(seed).normal(size=most)
+        _, values, found = svds(X.astype(float), k=rank, v0=start)
+        directions = found[np.argsort(values)[::-1]]
+    return directions

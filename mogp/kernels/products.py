@@ -37,8 +37,7 @@ def square_norms(X: tf.Tensor | tf.SparseTensor, weights: tf.Tensor) -> tf.Tenso
 
 def _sums(values: tf.Tensor, X: tf.SparseTensor) -> tf.Tensor:
     """Sums over the entries of each row, `[N]`."""
-    totals = tf.math.segment_sum(values, X.indices[:, 0])
-    return tf.pad(totals, [[0, num_rows(X) - tf.shape(totals)[0]]])
+    return tf.math.unsorted_segment_sum(values, X.indices[:, 0], num_rows(X))
 
 
 def weighted_square_distance(A: tf.Tensor, X: tf.SparseTensor, weights: tf.Tensor) -> tf.Tensor:

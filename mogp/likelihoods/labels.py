@@ -10,7 +10,7 @@ from tensorflow_probability import distributions as tfd
 
 from mogp.batches import Labels, shuffled
 from mogp.likelihoods.base import ReadsFunctions, Targets, draw
-from mogp.likelihoods.logistic import expected_sigmoid, expected_softplus
+from mogp.likelihoods.logistic import expected_sigmoid, expected_softplus, log_expected_sigmoid
 from mogp.priors import View
 
 __all__ = ["BernoulliLabels"]
@@ -129,7 +129,7 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         sign = tf.tensor_scatter_nd_update(
             -tf.ones_like(every.mean), tf.stack([Y.row, Y.label], 1), tf.ones_like(Y.row, every.mean.dtype)
         )
-        return tf.reduce_sum(tf.math.log(expected_sigmoid(sign * every.mean, every.var)), -1)
+        return tf.reduce_sum(log_expected_sigmoid(sign * every.mean, every.var), -1)
 
     def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
         """One draw of the labels for each row of F [..., N, K], of the same shape; a seed gives the same draw again."""
@@ -161,7 +161,7 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
 
     @inherit_check_shapes
     def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
-        return tf.reduce_sum(tf.math.log(expected_sigmoid((2 * Y - 1) * Fmu, Fvar)), -1)
+        return tf.reduce_sum(log_expected_sigmoid((2 * Y - 1) * Fmu, Fvar), -1)
 
 
 def _by_row(values: tf.Tensor, Y: Labels) -> tf.Tensor:

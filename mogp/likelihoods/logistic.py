@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
+from scipy.special import roots_hermitenorm
 
 from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 
-__all__ = ["expected_sigmoid", "expected_softplus"]
+__all__ = ["expected_sigmoid", "expected_softplus", "log_expected_sigmoid"]
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 
@@ -54,11 +54,27 @@ def expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Ten
     return tf.add_n(terms)
 
 
+def log_expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Tensor:
+    r"""$\log\mathbb E_{\mathcal N(f \mid m, v)}\,\sigma(f)$, by elements, finite wherever $\log\sigma$ is.
+
+    Every term is measured by that of the largest node, which is the largest of them.
+    """
+    sd = tf.sqrt(tf.maximum(var, SMALLEST_VARIANCE))
+    half = _half(nodes)
+    largest = tf.math.log_sigmoid(mean + half[-1][0] * sd)
+    terms = [
+        tf.constant(w, mean.dtype) * tf.exp(tf.math.log_sigmoid(mean + sign * x * sd) - largest)
+        for x, w in half
+        for sign in (1, -1)
+    ]
+    return largest + tf.math.log(tf.add_n(terms))
+
+
 def _half(nodes: int) -> list[tuple[float, float]]:
     r"""Nodes $x \ge 0$ and weights of each of $\pm x$, for a standard normal; half the weight for $x = 0$."""
     if nodes < 1:
         raise ValueError(f"nodes={nodes}; at least one is needed.")
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    points, weights = roots_hermitenorm(nodes)
     weights = weights / weights.sum()
     half = [(float(x), float(w)) for x, w in zip(points, weights, strict=True) if x > 1e-12]
     return half if nodes % 2 == 0 else [(0.0, float(weights[nodes // 2]) / 2), *half]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import gpflow
 import numpy as np
@@ -88,7 +88,8 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
         """The mean log-softmax of `samples` draws, `[N]`."""
-        f, Y = self._seen(f), targets.Y
+        f = self._seen(f)
+        Y: Any = targets.Y
         shape = [self.num_monte_carlo_points, tf.shape(Y)[0], f.num_latents]
         F = f.points(self.generator.normal(shape, dtype=Y.dtype))
         return tf.reduce_mean(_of_class(tf.nn.log_softmax(F), Y), axis=0)

@@ -7,12 +7,11 @@ from typing import Any
 import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import TensorType
-from gpflow.quadrature import hermgauss
 
 from mogp.likelihoods.base import Targets
+from mogp.likelihoods.logistic import expected_softplus
 from mogp.likelihoods.multiclass import Covariance
 from mogp.likelihoods.negatives import SampledClasses
-from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 from mogp.priors import View
 
 __all__ = ["OneVsEach", "expected_log_sigmoid", "log_one_vs_each"]
@@ -28,13 +27,8 @@ def log_one_vs_each(F: TensorType) -> tf.Tensor:
 
 @check_shapes("mean: [batch...]", "var: [batch...]", "return: [batch...]")
 def expected_log_sigmoid(mean: TensorType, var: TensorType, nodes: int = 10) -> tf.Tensor:
-    r"""$\mathbb E \log\sigma(d)$ for $d \sim \mathcal N(m, v)$, by Gauss-Hermite quadrature, a node at a time."""
-    points, weights = hermgauss(nodes)
-    mean = tf.convert_to_tensor(mean)
-    scale = tf.sqrt(2.0 * tf.maximum(var, SMALLEST_VARIANCE))
-    rule = zip(points.tolist(), (weights / weights.sum()).tolist(), strict=True)
-    terms = [weight * tf.nn.softplus(-mean - point * scale) for point, weight in rule]
-    return -tf.add_n(terms)
+    r"""$\mathbb E \log\sigma(d) = -\mathbb E\,\mathrm{softplus}(-d)$ for $d \sim \mathcal N(m, v)$, by quadrature."""
+    return -expected_softplus(-tf.convert_to_tensor(mean), tf.convert_to_tensor(var), nodes)
 
 
 class OneVsEach(SampledClasses):

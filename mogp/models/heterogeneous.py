@@ -220,14 +220,14 @@ class AugmentedMOGP(SparseMOGP):
             )
         return copies.batches([int(size) // 2] * 2, seed)
 
-    def check(self, data: MultiOutputData) -> None:
+    def check(self, data: Any) -> None:
         """Raise unless the model can be trained on the data of its one output."""
         super().check(_both(data))
 
-    def _check_fits(self, data: MultiOutputData) -> None:
+    def _check_fits(self, data: Any) -> None:
         super()._check_fits(_both(data))
 
-    def _batch(self, data: Batch | MultiOutputData) -> Batch:
+    def _batch(self, data: Any) -> Batch:
         return super()._batch(_both(data) if isinstance(data, MultiOutputData) else data)
 
     @property
@@ -235,7 +235,7 @@ class AugmentedMOGP(SparseMOGP):
         """The outputs that predictions are of unless one is named: the first."""
         return range(1)
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+    def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
         """See `SparseMOGP.predict_log_density`; under both outputs, for the data of one."""
         return super().predict_log_density(_both(data))
 

@@ -199,7 +199,7 @@ class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
             return replica_as_input(data).full()
         return data
 
-    def check(self, data: MultiOutputData) -> None:
+    def check(self, data: Any) -> None:
         """Raise unless the model can be trained on the data."""
         ReadsReplicas.check(self, data)
         self.likelihood.check(data)
@@ -213,7 +213,7 @@ class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
             parts.append(Marginals(*rule(X, f.mean, f.var)) if noise else f)
         return Marginals(*(tf.concat(list(columns), -1) for columns in zip(*parts, strict=True)))
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+    def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, `[N_d]` for each output by name."""
         return SparseMOGP.predict_log_density(self, replica_as_input(data))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,16 +13,19 @@ import tensorflow as tf
 from gpflow.kernels import Kernel, Linear, SquaredExponential
 from gpflow.utilities import set_trainable
 from scipy.sparse import csr_array
+from scipy.special import expit, log_expit
 
 from mogp.batches import Batch
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points, subspace_points
 from mogp.kernels import parameters_read_once
-from mogp.labels import LabelData, Matrix, is_sparse
+from mogp.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.likelihoods import BernoulliLabels
+from mogp.likelihoods.logistic import log_expected_sigmoid
 from mogp.models.sparse import SparseMOGP
-from mogp.posteriors import Full, Parsimonious
-from mogp.priors import ICM, LMC
+from mogp.posteriors import Factors, Full, Parsimonious
+from mogp.posteriors.base import by_latent
+from mogp.priors import ICM, LMC, Marginals, MixingPrior, View
 
 KernelName = Literal["LINEAR", "LINEAR-l", "SE", "SE-p-l", "ARD", "ARD/LINEAR"]
 Start = Literal["data", "thesis"]
@@ -45,24 +48,30 @@ class LabelMOGP(SparseMOGP):
     what was asked for. Inputs are dense or SciPy sparse.
     """
 
+    prior: MixingPrior
+
     def top_labels(self, Xnew: Any, k: int = 5) -> Ranking:
         r"""The `k` labels with the largest mean utilities $\bar f_k = \sum_p\phi_{kp}\bar h_p + b_k$ at each point."""
         if not 1 <= k <= self.prior.num_functions:
             raise ValueError(f"k={k} of {self.prior.num_functions} labels; ask for at least one, and at most all.")
-        found = [tf.math.top_k(self.predict_f(block).mean, k) for block in self._blocks(Xnew)]
-        labels = [np.asarray(one.indices, np.int64) for one in found]
+        found = [tf.math.top_k(scores, k) for scores in self._means(Xnew)]
         return Ranking(
-            np.concatenate([np.empty((0, k), np.int64), *labels]),
+            np.concatenate([np.empty((0, k), np.int64), *(np.asarray(one.indices) for one in found)]),
             np.concatenate([np.empty((0, k)), *(np.asarray(one.values) for one in found)]),
         )
 
     def scores(self, Xnew: Any) -> Array:
         r"""Mean utilities $\bar f_k$ of all labels, `[N, K]`."""
-        return self._table([np.asarray(self.predict_f(block).mean) for block in self._blocks(Xnew)])
+        return self._table(self._means(Xnew))
 
     def predict_proba(self, Xnew: Any) -> Array:
         r"""Probabilities $\mathbb E\,\sigma(f_k)$ of all labels, `[N, K]`."""
-        return self._table([np.asarray(self.predict_y(block)[0]) for block in self._blocks(Xnew)])
+        likelihood = self.likelihood.likelihoods[0]
+        return self._table(likelihood.predictive(view)[0] for view in self._views(Xnew))
+
+    def log_odds(self, Xnew: Any) -> Array:
+        r"""$\log\frac{p_k}{1 - p_k}$ of the probabilities $p_k = \mathbb E\,\sigma(f_k)$, `[N, K]`, however small."""
+        return self._table(_log_odds_of(view.marginals()) for view in self._views(Xnew))
 
     def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         r"""$\sum_k \log p(y_{nk})$ of each point, labels taken one by one, by the name of the output."""
@@ -102,43 +111,69 @@ class LabelMOGP(SparseMOGP):
             known: `[N, K]`, 1 for a label that a point has, -1 for one it has not, 0 (or no entry) where that is not
                 known.
         """
-        signs = csr_array(known)
-        if signs.shape != (Xnew.shape[0], self.prior.num_functions):
+        X, signs = self._rows(Xnew), csr_array(known)
+        if signs.shape != (X.shape[0], self.prior.num_functions):
             raise ValueError(
-                f"known has shape {signs.shape}; expected ({Xnew.shape[0]}, {self.prior.num_functions}), a row a point."
+                f"known has shape {signs.shape}; expected ({X.shape[0]}, {self.prior.num_functions}), a row a point."
             )
         strange = np.setdiff1d(signs.data, [-1, 0, 1])
         if len(strange):
             raise ValueError(f"known has entries {strange[:3].tolist()}; expected 1, -1, and 0 where it is not known.")
-        found, start = [], 0
-        for block in self._blocks(Xnew):
-            found.append(self._given(block, signs[start : start + block.shape[0]]))
-            start += block.shape[0]
-        return self._table(found)
+        signs.eliminate_zeros()
+        most = int(np.diff(signs.indptr).max(initial=0))
+        factors = self.factors()
+        blocks = _blocks(X.shape[0], max(self.prior.num_functions, most * (most + self.prior.num_latents)))
+        return self._table(self._given(X[rows], signs[rows], factors) for rows in blocks)
 
-    def _given(self, X: Matrix, signs: csr_array) -> Array:
-        conditional: Any = self.condition(self._inputs(X))
+    def _given(self, X: Matrix, signs: csr_array, factors: Factors) -> Array:
+        conditional: Any = self.condition(self._inputs(X), factors)
         m, s = (np.asarray(a).T for a in conditional.latents())
-        Phi, bias = (np.asarray(a) for a in (self.prior.W, self.prior.bias))
+        s = np.maximum(s, 0)
+        prior = self.prior
         labels, y = _padded(signs)
-        own = Phi[labels] * (y != 0)[..., None]
-        slope = _mode_slope(
-            y, np.einsum("nop,np->no", own, m) + bias[labels], (own * s[:, None]) @ own.transpose(0, 2, 1)
-        )
+        own = (np.eye(prior.num_functions) if prior.W is None else np.asarray(prior.W))[labels] * (y != 0)[..., None]
+        offset = 0 if prior.bias is None else np.asarray(prior.bias)[labels]
+        slope = _mode_slope(y, np.einsum("nop,np->no", own, m) + offset, (own * s[:, None]) @ own.transpose(0, 2, 1))
         h = m + s * np.einsum("nop,no->np", own, slope)
-        return h @ Phi.T + bias
+        return np.asarray(prior.mix(tf.constant(h, gpflow.default_float())))
 
-    def _blocks(self, X: Any) -> Iterator[Matrix]:
-        rows = max(1, _NUMBERS_AT_ONCE // self.prior.num_functions)
-        X = csr_array(X) if is_sparse(X) else X
-        return (X[start : start + rows] for start in range(0, X.shape[0], rows))
+    def _rows(self, Xnew: Any) -> Matrix:
+        """Points that can be cut into blocks, and are finite."""
+        X = sparse_rows(Xnew) if is_sparse(Xnew) else np.asarray(Xnew)
+        wrong = int(np.sum(~np.isfinite(X.data if is_sparse(X) else X)))
+        if wrong:
+            raise ValueError(f"Xnew has {wrong} entries that are NaN or infinite; inputs must be finite numbers.")
+        return X
+
+    def _means(self, Xnew: Any) -> Iterator[tf.Tensor]:
+        r"""Mean utilities of block after block, from $\bar h_p(x) = k(x, Z)\alpha_p$: no variance is computed."""
+        X, prior, alpha = self._rows(Xnew), self.prior, self.posterior.weights(self.factors())
+        for rows in _blocks(X.shape[0], prior.num_functions):
+            Kuf = self.inducing.Kuf(prior.kernels, self._inputs(X[rows]))
+            latents = by_latent(tf.linalg.matvec(Kuf, alpha, transpose_a=True))
+            yield prior.mix(tf.transpose(latents))
+
+    def _views(self, Xnew: Any) -> Iterator[View]:
+        """The functions of all labels at block after block of points."""
+        X, factors, labels = self._rows(Xnew), self.factors(), self.prior.num_functions
+        for rows in _blocks(X.shape[0], labels):
+            yield View(self.condition(self._inputs(X[rows]), factors), 0, labels, None)
 
     def _parts(self, data: Any) -> Iterator[LabelData]:
-        rows = max(1, _NUMBERS_AT_ONCE // self.prior.num_functions)
-        return (data.take(slice(start, start + rows)) for start in range(0, data.num_points, rows))
+        return (data.take(rows) for rows in _blocks(data.num_points, self.prior.num_functions))
 
-    def _table(self, blocks: list[Array]) -> Array:
-        return np.concatenate([np.empty((0, self.prior.num_functions)), *blocks])
+    def _table(self, blocks: Iterable[Any]) -> Array:
+        return np.concatenate([np.empty((0, self.prior.num_functions)), *(np.asarray(one) for one in blocks)])
+
+
+def _blocks(points: int, width: int) -> Iterator[slice]:
+    """Rows of blocks that have about `_NUMBERS_AT_ONCE` numbers, `width` a row."""
+    size = max(1, _NUMBERS_AT_ONCE // width)
+    return (slice(start, start + size) for start in range(0, points, size))
+
+
+def _log_odds_of(f: Marginals) -> tf.Tensor:
+    return log_expected_sigmoid(f.mean, f.var) - log_expected_sigmoid(-f.mean, f.var)
 
 
 def _padded(signs: csr_array) -> tuple[npt.NDArray[np.int64], Array]:
@@ -162,11 +197,12 @@ def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
 
     def objective(alpha: Array) -> Array:
         Ca = np.einsum("nij,nj->ni", C, alpha)
-        return -(seen * np.logaddexp(0, -y * (mean + Ca))).sum(1) - 0.5 * (alpha * Ca).sum(1)
+        value: Array = (seen * log_expit(y * (mean + Ca))).sum(1) - 0.5 * (alpha * Ca).sum(1)
+        return value
 
     for _ in range(_NEWTON_STEPS):
         f = mean + np.einsum("nij,nj->ni", C, alpha)
-        sigma = _sigmoid(y * f)
+        sigma = expit(y * f)
         root = np.sqrt(seen * sigma * (1 - sigma))
         b = root**2 * (f - mean) + y * (1 - sigma)
         B = np.eye(y.shape[1]) + root[:, :, None] * C * root[:, None]
@@ -176,16 +212,14 @@ def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
         now = objective(alpha)
         for _ in range(10):
             falls = objective(alpha + step[:, None] * (target - alpha)) < now - _ROUNDING * np.abs(now)
+            if not falls.any():
+                break
             step[falls] /= 2
         moved = step[:, None] * (target - alpha)
         alpha = alpha + moved
         if np.abs(moved).max(initial=0) < 1e-12:
             break
     return alpha
-
-
-def _sigmoid(x: Array) -> Array:
-    return 0.5 * (1 + np.tanh(0.5 * x))
 
 
 # -------------------------------------------------------------------------------------------------- names of methods
@@ -313,7 +347,7 @@ def mlgpf(
         likelihood=BernoulliLabels(K, negatives, shared=shared, nodes=nodes, seed=seed),
         names=data.names,
     )
-    _start(model.posterior, start, rng)
+    _start(model.posterior, rng)
     return model
 
 
@@ -343,7 +377,8 @@ def _inducing(
     if isinstance(inducing, InducingPoints):
         points = inducing
     elif method.subspace:
-        points = subspace_points(data, inducing, rank or 0, method.train_basis, method.unit, seed)
+        train_basis = method.train_basis and not method.fixed
+        points = subspace_points(data, inducing, rank or 0, train_basis, method.unit, seed)
     else:
         points = kmeans_points(data, inducing, seed=seed, unit=method.unit)
     if method.fixed:
@@ -358,7 +393,7 @@ def _log_odds(data: LabelData) -> Array:
     return odds
 
 
-def _start(posterior: Any, start: Start, rng: np.random.Generator) -> None:
+def _start(posterior: Any, rng: np.random.Generator) -> None:
     if isinstance(posterior, Parsimonious):
         posterior.mu.assign(0.5 * rng.normal(size=posterior.mu.shape))
         posterior.sigma.assign(np.logaddexp(0, rng.uniform(size=posterior.sigma.shape)) + 1e-6)

@@ -13,13 +13,12 @@ import pandas as pd
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
-from scipy.sparse import csr_array
 
 from mogp.batches import Batch, OutputBatch, input_rows
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
-from mogp.labels import LabelData, is_sparse
+from mogp.labels import LabelData, is_sparse, sparse_rows
 from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.posteriors import Factors, Full, Posterior
@@ -285,7 +284,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
                 f"output {self.names[d]!r} has the likelihood {kind}, which has no classes; use predict_y."
             )
         rows = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // len(self.likelihood.functions(d))))
-        blocks = [X[start : start + rows] for start in range(0, X.shape[0], rows)]
+        blocks = [_rows(X, start, rows) for start in range(0, X.shape[0], rows)]
         picked = [np.argmax(self.predict_y(block, d)[0], axis=-1) for block in blocks]
         return np.concatenate([np.empty(0, np.int64), *picked])
 
@@ -303,7 +302,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         coupling: Array = share @ np.mean([np.abs(one) for one in B], axis=0) @ share.T
         return coupling
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+    def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, `[N_d]` for each output by name."""
         self._check_fits(data)
         batch = data.full()
@@ -345,8 +344,8 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
             functions = range(len(functions))
         shape = [samples, X.shape[0], conditional.num_latents]
         F = conditional.points(functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype))
-        X = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
-        return sample_y(likelihood, F, [seed, 2], X)
+        everywhere = None if isinstance(X, tf.SparseTensor) else tf.broadcast_to(X, [samples, *X.shape])
+        return sample_y(likelihood, F, [seed, 2], everywhere)
 
     def predict(
         self,
@@ -366,7 +365,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         wanted = self.reported if output is None else [self.index(output)]
         parts = []
         for start in range(0, max(X.shape[0], 1), _ROWS_AT_ONCE):
-            rows = X[start : start + _ROWS_AT_ONCE]
+            rows = _rows(X, start, _ROWS_AT_ONCE)
             for d in wanted:
                 mean, var = (np.asarray(a) for a in self.predict_y(rows, d))
                 columns: dict[str, Array] = {"mean": mean, "sd": np.sqrt(var)}
@@ -400,7 +399,7 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     def _inputs(self, Xnew: Any) -> tf.Tensor | tf.SparseTensor:
         if is_sparse(Xnew):
-            X = input_rows(csr_array(Xnew))(tf.range(Xnew.shape[0], dtype=tf.int64))
+            X = input_rows(sparse_rows(Xnew))(tf.range(Xnew.shape[0], dtype=tf.int64))
         elif isinstance(Xnew, tf.SparseTensor) or tf.is_tensor(Xnew):
             X = tf.cast(Xnew, gpflow.default_float())
         else:
@@ -411,6 +410,13 @@ class SparseMOGP(BayesianModel, ExternalDataTrainingLossMixin):
         if X.shape.rank != 2 or X.shape[1] != expected:
             raise ValueError(f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing inputs.")
         return X
+
+
+def _rows(X: tf.Tensor | tf.SparseTensor, start: int, count: int) -> tf.Tensor | tf.SparseTensor:
+    """Rows `start`, …, at most `count` of them."""
+    if isinstance(X, tf.SparseTensor):
+        return tf.sparse.slice(X, [start, 0], [count, X.shape[1]])
+    return X[start : start + count]
 
 
 def _outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:

@@ -67,6 +67,10 @@ class Posterior(gpflow.Module, ABC):
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean `m [L, M]` and covariance `S [L, M, M]` of the inducing values `u` themselves."""
 
+    @abstractmethod
+    def weights(self, factors: Factors) -> tf.Tensor:
+        r"""$\alpha$ in the mean $k(x, Z)\alpha_l$ of latent GP $l$ at any $x$, `[R, G, M]`."""
+
     def _by_copy(self, columns: tf.Tensor) -> tf.Tensor:
         """`[M, L]` parameters as `[R, G, M]`."""
         return tf.reshape(tf.transpose(tf.convert_to_tensor(columns)), [self.copies, -1, columns.shape[0]])

@@ -65,6 +65,13 @@ class Full(Posterior):
             alpha, T = tf.linalg.triangular_solve(L, alpha), tf.linalg.triangular_solve(L, T)
         return tf.reshape(0.5 * (tf.reduce_sum(alpha**2, (-2, -1)) + tf.reduce_sum(T**2, (-2, -1)) + constant), [-1])
 
+    def weights(self, factors: Factors) -> tf.Tensor:
+        r"""$L_u^{-\top} m_v$, or $K_{uu}^{-1} m$: see `Posterior.weights`."""
+        alpha = tf.transpose(factors.location, [1, 2, 0])
+        if not self.whiten:
+            alpha = tf.linalg.triangular_solve(factors.cholesky, alpha)
+        return tf.transpose(tf.linalg.triangular_solve(factors.cholesky, alpha, adjoint=True), [2, 0, 1])
+
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and covariance of the inducing values: see `Posterior.moments`."""
         m, S = factors.location[..., None], factors.scale

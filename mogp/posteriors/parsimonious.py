@@ -59,6 +59,10 @@ class Parsimonious(Posterior):
         logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1) - tf.reduce_sum(tf.math.log(sigma), -1)
         return tf.reshape(0.5 * (quadratic - trace + logdet), [-1])
 
+    def weights(self, factors: Factors) -> tf.Tensor:
+        r"""$\mu_l$: see `Posterior.weights`."""
+        return factors.location
+
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and covariance of the inducing values: see `Posterior.moments`."""
         K, L = factors.Kuu, factors.cholesky

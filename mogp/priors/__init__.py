@@ -3,7 +3,7 @@
 from mogp.priors.base import Conditional, Marginals, Prior, View
 from mogp.priors.convolution import CPM
 from mogp.priors.expanded import ExpandedLMC
-from mogp.priors.mixing import ICM, LMC, Independent, independent_functions
+from mogp.priors.mixing import ICM, LMC, Independent, MixingPrior, independent_functions
 
 __all__ = [
     "CPM",
@@ -13,6 +13,7 @@ __all__ = [
     "Independent",
     "LMC",
     "Marginals",
+    "MixingPrior",
     "Prior",
     "View",
     "independent_functions",

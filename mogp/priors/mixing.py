@@ -50,6 +50,11 @@ class MixingPrior(Prior):
         mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
         return _Mixed(mean, var, by_rows(self.W), by_rows(self.bias))
 
+    def mix(self, latents: tf.Tensor) -> tf.Tensor:
+        """The functions `[N, J]` where the latent GPs have the values `[N, L]`."""
+        mixed = latents if self.W is None else tf.linalg.matmul(latents, self.W, transpose_b=True)
+        return mixed if self.bias is None else mixed + self.bias
+
     def coregionalisation(self) -> tf.Tensor:
         r"""$B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`: $\mathrm{cov}(f_j, f_{j'}) = \sum_g B_{g,jj'} k_g$."""
         W = tf.eye(self.num_functions, dtype=gpflow.default_float()) if self.W is None else tf.convert_to_tensor(self.W)
