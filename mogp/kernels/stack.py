@@ -96,7 +96,7 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = rows([k.lengthscales for k in kernels])
-        if lengthscales.shape[-1] == 1 and X.shape.rank == other.shape.rank == 2:
+        if lengthscales.shape[-1] == 1:
             distance = square_distance(_active(kind, X), _active(kind, other))
             return proxy(kernels, rank=2).K_r2(distance / tf.square(lengthscales))
         A = _active(kind, X) / lengthscales
