@@ -92,3 +92,14 @@ def test_the_example_of_optimisers_and_priors_runs():
     assert len(scope["nlpd"]) == 3
     assert len(scope["spread"]) == 10
     assert np.ptp([np.asarray(one).sum() for one in scope["spread"]]) > 0
+
+
+def test_the_one_vs_each_example_learns_digits():
+    example = next(block for block in blocks() if "ovse" in block)
+    assert "steps=1000" in example
+    scope: dict[str, object] = {}
+    exec(example.replace("steps=1000", "steps=250"), scope)
+    truth = scope["test"].outputs[0].Y[:, 0]
+    assert np.mean(scope["labels"] != truth) < 0.2
+    assert scope["log_bound"].shape == (len(truth), 10)
+    assert (np.exp(scope["log_bound"]).sum(1) <= 1 + 1e-9).all()

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ import numpy as np
 from mogp.data import Array, MultiOutputData
 
 if TYPE_CHECKING:
-    from mogp.datasets import Dataset
     from mogp.models import SparseMOGP
     from mogp.optimizers import Optimizer
 
@@ -27,9 +27,23 @@ _ROWS_FOR_CENTRES = 10_000
 
 
 def multiclass_model(
-    method: str, train: MultiOutputData, *, inducing: int, lengthscale: float | None, rivals: int = 1, seed: int = 0
+    method: str,
+    train: MultiOutputData,
+    *,
+    inducing: int,
+    lengthscale: float | None,
+    rivals: int = 1,
+    pace: float = 1.0,
+    seed: int = 0,
 ) -> Any:
-    """One of `METHODS`, or "OvsE-LIN"; k-means centres are those of at most 10 000 rows."""
+    """One of `METHODS`, or "OvsE-LIN".
+
+    K-means centres are those of at most 10 000 rows. Inducing inputs are kept in units of `pace`, so that an optimiser
+    like Adam, whose steps do not depend on the scale of the gradient, moves them by that share of its rate.
+    """
+    import gpflow
+    import tensorflow_probability as tfp
+
     from mogp.inducing import kmeans_points
     from mogp.models import ovse, ovse_linear, robust_max
     from mogp.models.one_vs_each import class_points
@@ -45,6 +59,8 @@ def multiclass_model(
             points = class_points(few, few.outputs[0].Y[:, 0].astype(int), inducing, seed)
         else:
             points = kmeans_points(few, inducing, seed=seed)
+    scaled = tfp.bijectors.Scale(np.asarray(pace, gpflow.default_float()))
+    points.Z = gpflow.Parameter(points.Z.numpy(), transform=scaled)
     options: dict[str, Any] = {"inducing": points, "lengthscale": lengthscale, "seed": seed}
     if method.startswith("RM"):
         return robust_max(train, method, **options)  # type: ignore[arg-type]
@@ -82,11 +98,11 @@ def multiclass_run(
     decay: bool = True,
     optimizer: str = "Adam",
     rivals: int = 1,
+    pace: float = 1.0,
     bound_rows: int = 2000,
     samples: int = 200,
     shown: Sequence[int] = (),
     seed: int = 0,
-    options: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Train one model and follow bound and test error along the way.
 
@@ -102,29 +118,26 @@ def multiclass_run(
         every: steps between two evaluations.
         rate, decay, optimizer: see `stepper`.
         rivals: classes with which a one-vs-each step compares.
+        pace: of the inducing inputs, see `multiclass_model`.
         bound_rows: rows of the training data on which the last bound is estimated, all classes, the same for all.
         samples: draws for the predictive probabilities of one-vs-each.
         shown: numbers of inducing inputs to return, counted through all sets.
         seed: of start values and batches.
-        options: of the loader.
 
     Returns:
         `step` and `test_error` along the way; `elbo_step` and `elbo`, means of 200 parts of the training; at the end
-        `error`, `nlpd`, for one-vs-each also `nlpd_bound` and `nlpd_normalised`, `bound`, `lengthscale`, `variance`
-        (means over classes where each has its own); `first_images`, `last_images` of the inducing inputs shown;
-        `first_entropy`, `last_entropy`, the mean predictive entropy at all inducing inputs before and after training;
-        `seconds_per_step`, `status`.
+        `error`, `nlpd`, for one-vs-each also `nlpd_bound` and `nlpd_normalised`, `bound`, `last_lengthscale`,
+        `last_variance` (means over classes where each has its own); `first_images`, `last_images` of the inducing
+        inputs shown; `first_entropy`, `last_entropy`, the mean predictive entropy at all inducing inputs before and
+        after training; `seconds_per_step`, `status`.
     """
-    from mogp import datasets
     from mogp.training import fit
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", datasets.StandInWarning)
-        stand_in: Any = "only" if source == "stand-in" else "forbid"
-        whole = datasets.load(data, stand_in=stand_in, **(options or {}))
-    train, test = parts_of(whole, rows, test_rows)
+    train, test = _parts(data, source, rows, test_rows)
     X, labels = test.inputs(0), test.outputs[0].Y[:, 0]
-    model = multiclass_model(method, train, inducing=inducing, lengthscale=lengthscale, rivals=rivals, seed=seed)
+    model = multiclass_model(
+        method, train, inducing=inducing, lengthscale=lengthscale, rivals=rivals, pace=pace, seed=seed
+    )
     start = None if method == "OvsE-LIN" else model.inducing.Z.numpy()
 
     def monitor() -> dict[str, Any]:
@@ -155,8 +168,8 @@ def multiclass_run(
     return {
         **found,
         "bound": float(model.elbo(train.batches(min(bound_rows, len(train.X)), seed=1)(0))),
-        "lengthscale": float(np.mean([kernel.lengthscales.numpy() for kernel in kernels])),
-        "variance": float(np.mean([kernel.variance.numpy() for kernel in kernels])),
+        "last_lengthscale": float(np.mean([kernel.lengthscales.numpy() for kernel in kernels])),
+        "last_variance": float(np.mean([kernel.variance.numpy() for kernel in kernels])),
         "first_images": flat[0][list(shown)].tolist(),
         "last_images": flat[1][list(shown)].tolist(),
         "first_entropy": _entropy(model, flat[0]),
@@ -164,10 +177,14 @@ def multiclass_run(
     }
 
 
-def parts_of(
-    whole: Dataset, rows: int | None = None, test_rows: int | None = None
-) -> tuple[MultiOutputData, MultiOutputData]:
+@lru_cache(maxsize=1)
+def _parts(data: str, source: str, rows: int | None, test_rows: int | None) -> tuple[MultiOutputData, MultiOutputData]:
     """The published split, or a quarter held out; of each part at most so many rows, the same ones every time."""
+    from mogp import datasets
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", datasets.StandInWarning)
+        whole = datasets.load(data, stand_in="only" if source == "stand-in" else "forbid")
     train, test = (whole.train, whole.test) if whole.held_out is not None else whole.split(test=0.25, seed=0)
     return _some(train.data, rows), _some(test.data, test_rows)
 

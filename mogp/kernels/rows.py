@@ -78,7 +78,7 @@ class KernelRows(KernelStack):
         return int(self.form.variance.shape[0])
 
     @property
-    def kernels(self) -> tuple[Kernel, ...]:
+    def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]
         """The kernels one by one, as GPflow has them: copies of the present values."""
         own = {name: value for name, value in vars(self.form).items() if isinstance(value, gpflow.Parameter)}
         each = []
@@ -96,9 +96,11 @@ class KernelRows(KernelStack):
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         """`[G, N, N']`: see `KernelStack.K`."""
         lengthscales = tf.reshape(self.form.lengthscales, [len(self), 1, -1])
-        A = _active(self.form, X) / lengthscales
-        B = A if X2 is None else _active(self.form, X2) / lengthscales
-        return self._with_rows().K_r2(square_distance(A, B))
+        A = _active(self.form, X)
+        B = A if X2 is None else _active(self.form, X2)
+        if lengthscales.shape[-1] == 1:
+            return self._with_rows().K_r2(square_distance(A, B) / tf.square(lengthscales))
+        return self._with_rows().K_r2(square_distance(A / lengthscales, B / lengthscales))
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         """`[G, N]`: see `KernelStack.K_diag`."""

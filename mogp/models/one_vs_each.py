@@ -202,7 +202,8 @@ class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
 
     def predict_classes(self, Xnew: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The class with the largest score at each row of `Xnew`."""
-        return np.argmax(self.predict_f(Xnew).mean, axis=-1)
+        largest: npt.NDArray[np.int64] = np.argmax(self.predict_f(Xnew).mean, axis=-1)
+        return largest
 
     def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         """Log softmax of the labels, `[N]`, under the name of the output."""
