@@ -18,6 +18,8 @@ _BUILT_FROM = {
     "AnnotatedMOGP": ("giraldo2021thesis",),
     "AugmentedMOGP": ("giraldo2021thesis",),
     "ExactLMC": ("alvarez2012kernels", "goovaerts1997"),
+    "LabelMOGP": ("panos2019thesis",),
+    "SubspacePoints": ("panos2019thesis",),
     "Full": ("hensman2015classification",),
     "Parsimonious": ("panos2019thesis", "opper2009variational"),
     "PerOutput": ("moreno2018het",),
