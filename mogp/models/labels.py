@@ -127,13 +127,19 @@ class LabelMOGP(SparseMOGP):
         h = m + s * np.einsum("nop,no->np", own, slope)
         return h @ Phi.T + bias
 
+    @property
+    def _rows_at_once(self) -> int:
+        """Points of a block: of each, its `K` utilities are held, and `M` numbers for every latent GP."""
+        of_a_row = max(self.prior.num_functions, self.prior.num_latents * self.inducing.num_inducing)
+        return max(1, _NUMBERS_AT_ONCE // of_a_row)
+
     def _blocks(self, X: Any) -> Iterator[Matrix]:
-        rows = max(1, _NUMBERS_AT_ONCE // self.prior.num_functions)
+        rows = self._rows_at_once
         X = csr_array(X) if is_sparse(X) else X
         return (X[start : start + rows] for start in range(0, X.shape[0], rows))
 
     def _parts(self, data: Any) -> Iterator[LabelData]:
-        rows = max(1, _NUMBERS_AT_ONCE // self.prior.num_functions)
+        rows = self._rows_at_once
         return (data.take(slice(start, start + rows)) for start in range(0, data.num_points, rows))
 
     def _table(self, blocks: list[Array]) -> Array:
