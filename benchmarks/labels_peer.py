@@ -34,7 +34,7 @@ def written(data: LabelData, path: Path) -> Path:
 
 
 def recorded(name: str, loss: str, folder: Path) -> dict[str, Any]:
-    """One run on one data set: seconds, precisions, and how often the first label is right where its score is so much."""
+    """One run on one data set: seconds, precisions, and how often the first label is right by its score."""
     train, test = labelled(name)
     paths = [written(part, folder / f"{name}-{which}.txt") for which, part in (("train", train), ("test", test))]
     command = [sys.argv[1], "peer_omikuji.py", *map(str, paths), loss]

@@ -1,8 +1,8 @@
-"""Omikuji (trees of linear classifiers) on points with many labels, run in the peers' environment; prints one JSON line.
+"""Omikuji (trees of linear classifiers) on points with many labels, in the peers' environment; prints one JSON line.
 
 Usage: python peer_omikuji.py TRAIN TEST hinge|log, with files in the format of the Extreme Classification Repository.
-Prints the version, the processor seconds of training and of ranking the test points (one thread), and the first labels of each
-test point with their scores.
+Prints the version, the processor seconds of training and of ranking the test points (one thread), and the first labels
+of each test point with their scores.
 """
 
 import json

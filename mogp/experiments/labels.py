@@ -163,7 +163,7 @@ def digit_run(
 
     Returns:
         `look` steps and the `error` there, in per cent; `trace_step`, `trace` and `step_seconds` as for `label_run`;
-        with `images`, `first_images` and `images` `[images, 784]`.
+        with `images`, `first_images` and `last_images` `[images, 784]`.
     """
     images_of, digits, test_images, test_digits = _digits(source, rows)
     train, built = _digit_model(model, images_of, digits, factors, inducing, seed)
@@ -178,7 +178,7 @@ def digit_run(
     found = _trained(built, train, score, steps, batch, _optimizer(False, rate, None), looks, seed)
     found["error"] = np.array(found["error"])
     if images:
-        found |= {"first_images": begun, "images": built.inducing.inputs.numpy()[:images]}
+        found |= {"first_images": begun, "last_images": built.inducing.inputs.numpy()[:images]}
     return found
 
 
@@ -209,13 +209,12 @@ def sparse_steps(
     starts = np.arange(rows + 1) * words
     columns = np.concatenate([np.sort(rng.choice(inputs, words, replace=False)) for _ in range(rows)])
     X = csr_array((rng.uniform(0.5, 1.5, rows * words), columns, starts), shape=(rows, inputs))
-    own = csr_array((np.ones(3 * rows, np.int8), rng.integers(0, labels, 3 * rows), 3 * np.arange(rows + 1)))
-    train = LabelData.of(X, [np.unique(own.indices[3 * n : 3 * n + 3]) for n in range(rows)], labels, normalise=True)
+    train = LabelData.of(X, [rng.choice(labels, 3, replace=False) for _ in range(rows)], labels, normalise=True)
     chosen = Method.parse(method)
     points = (
-        SubspacePoints(rng.normal(size=(inducing, rank)), train.X[:rank].toarray(), chosen.train_basis, chosen.unit)
+        SubspacePoints(rng.normal(size=(inducing, rank)), X[:rank].toarray(), chosen.train_basis, chosen.unit)
         if chosen.subspace
-        else given_points(train.X[:inducing].toarray(), unit=chosen.unit)
+        else given_points(X[:inducing].toarray(), unit=chosen.unit)
     )
     model = mlgpf(chosen, train, factors=factors, inducing=points, seed=seed)
     return _trained(model, train, dict, steps, batch, _optimizer(chosen.autograd, 0.01, None), steps, seed)
