@@ -156,11 +156,16 @@ class LabelMOGP(SparseMOGP):
     def _views(self, Xnew: Any) -> Iterator[View]:
         """The functions of all labels at block after block of points."""
         X, factors, labels = self._rows(Xnew), self.factors(), self.prior.num_functions
-        for rows in _blocks(X.shape[0], labels):
+        for rows in _blocks(X.shape[0], self._width):
             yield View(self.condition(self._inputs(X[rows]), factors), 0, labels, None)
 
     def _parts(self, data: Any) -> Iterator[LabelData]:
-        return (data.take(rows) for rows in _blocks(data.num_points, self.prior.num_functions))
+        return (data.take(rows) for rows in _blocks(data.num_points, self._width))
+
+    @property
+    def _width(self) -> int:
+        """Numbers that a point takes where variances are computed: `K` of them, and `M` for every latent GP."""
+        return max(self.prior.num_functions, self.prior.num_latents * self.inducing.num_inducing)
 
     def _table(self, blocks: Iterable[Any]) -> Array:
         return np.concatenate([np.empty((0, self.prior.num_functions)), *(np.asarray(one) for one in blocks)])
