@@ -70,6 +70,23 @@ def test_the_many_class_example_runs_on_the_data_or_their_stand_ins():
     assert scope["model"].prior.num_functions == 28
 
 
+def test_the_many_label_example_runs_on_the_data_or_their_stand_in():
+    example = next(block for block in blocks() if "mlgpf" in block)
+    for written, shorter in (
+        ("steps=1000", "steps=3"),
+        ("inducing=100", "inducing=10"),
+        ("rank=50, steps=500", "rank=5, steps=3, factors=3, inducing=10"),
+    ):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    points, labels = scope["test"].num_points, scope["test"].num_labels
+    assert scope["best"].shape == (points, 5)
+    assert scope["scores"].shape == (10, labels)
+    assert scope["predicted"].shape == (points, labels)
+
+
 def test_the_replica_example_runs_on_the_data_or_their_stand_in():
     example = next(block for block in blocks() if "hmogp_lv" in block)
     for written, shorter in (("steps=1000", "steps=3"), ("inducing=14", "inducing=4")):

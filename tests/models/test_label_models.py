@@ -172,7 +172,8 @@ def test_the_parsimonious_posterior_is_optimal_where_inducing_inputs_are_the_dat
             model = mlgpf(method, small, factors=2, inducing=InducingPoints(small.X), seed=2)
             set_trainable(model, False)
             set_trainable(model.posterior, True)
-            mogp.fit(model, small, optimizer=LBFGS(), steps=500, progress=False)
+            tight = LBFGS({"ftol": 1e-15, "gtol": 1e-9})
+            mogp.fit(model, small, optimizer=tight, steps=2000, progress=False)
             bounds[method] = float(model.elbo(small))
             if method == "SE-PP":
                 Phi, f = np.asarray(model.prior.W), model.predict_f(small.X)
