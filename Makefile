@@ -53,10 +53,11 @@ format: $(STAMP)  ## put the code in the house format
 bench: $(STAMP)  ## speed against GPflow, as ratios
 	cd benchmarks && ../$(BIN)/python run.py
 
-bench-peers:  ## speed against GPyTorch and GPy, in an environment of their own
+bench-peers:  ## speed against GPyTorch, GPy and Omikuji, in an environment of their own
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-peers.txt
 	cd benchmarks && ../$(BIN)/python peers.py ../.venv-peers/bin/python
+	cd benchmarks && ../$(BIN)/python labels_peer.py ../.venv-peers/bin/python
 
 clean:  ## remove what was built
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
