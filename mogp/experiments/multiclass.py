@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,16 +34,14 @@ def multiclass_model(
     lengthscale: float | None,
     rivals: int = 1,
     pace: float = 1.0,
+    mean_pace: float = 1.0,
     seed: int = 0,
 ) -> Any:
-    """One of `METHODS`, or "OvsE-LIN".
+    """One of `METHODS`, or "OvsE-LIN"; k-means centres are those of at most 10 000 rows.
 
-    K-means centres are those of at most 10 000 rows. Inducing inputs are kept in units of `pace`, so that an optimiser
-    like Adam, whose steps do not depend on the scale of the gradient, moves them by that share of its rate.
+    Inducing inputs are kept in units of `pace`, parsimonious means in units of `mean_pace`: an optimiser like Adam,
+    whose steps do not depend on the scale of the gradient, moves them by these shares of its rate.
     """
-    import gpflow
-    import tensorflow_probability as tfp
-
     from mogp.inducing import kmeans_points
     from mogp.models import ovse, ovse_linear, robust_max
     from mogp.models.one_vs_each import class_points
@@ -59,12 +57,22 @@ def multiclass_model(
             points = class_points(few, few.outputs[0].Y[:, 0].astype(int), inducing, seed)
         else:
             points = kmeans_points(few, inducing, seed=seed)
-    scaled = tfp.bijectors.Scale(np.asarray(pace, gpflow.default_float()))
-    points.Z = gpflow.Parameter(points.Z.numpy(), transform=scaled)
+    points.Z = _in_units(points.Z, pace)
     options: dict[str, Any] = {"inducing": points, "lengthscale": lengthscale, "seed": seed}
-    if method.startswith("RM"):
-        return robust_max(train, method, **options)  # type: ignore[arg-type]
-    return ovse(train, method, rivals=rivals, **options)  # type: ignore[arg-type]
+    make: Any = robust_max if method.startswith("RM") else partial(ovse, rivals=rivals)
+    model = make(train, method, **options)
+    if "-P" in method:
+        model.posterior.mu = _in_units(model.posterior.mu, mean_pace)
+    return model
+
+
+def _in_units(parameter: Any, unit: float) -> Any:
+    """The parameter, kept in a variable that holds its value divided by `unit`."""
+    import gpflow
+    from tensorflow_probability import bijectors
+
+    scale = bijectors.Scale(np.asarray(unit, gpflow.default_float()))
+    return gpflow.Parameter(parameter.numpy(), transform=bijectors.Chain([scale, parameter.transform]))
 
 
 def stepper(name: str, rate: float, steps: int, decay: bool, lazy: bool) -> Optimizer:
@@ -99,6 +107,7 @@ def multiclass_run(
     optimizer: str = "Adam",
     rivals: int = 1,
     pace: float = 1.0,
+    mean_pace: float = 1.0,
     bound_rows: int = 2000,
     samples: int = 200,
     shown: Sequence[int] = (),
@@ -118,7 +127,7 @@ def multiclass_run(
         every: steps between two evaluations.
         rate, decay, optimizer: see `stepper`.
         rivals: classes with which a one-vs-each step compares.
-        pace: of the inducing inputs, see `multiclass_model`.
+        pace, mean_pace: of inducing inputs and of parsimonious means, see `multiclass_model`.
         bound_rows: rows of the training data on which the last bound is estimated, all classes, the same for all.
         samples: draws for the predictive probabilities of one-vs-each.
         shown: numbers of inducing inputs to return, counted through all sets.
@@ -136,8 +145,9 @@ def multiclass_run(
     train, test = _parts(data, source, rows, test_rows)
     X, labels = test.inputs(0), test.outputs[0].Y[:, 0]
     model = multiclass_model(
-        method, train, inducing=inducing, lengthscale=lengthscale, rivals=rivals, pace=pace, seed=seed
-    )
+        method, train, inducing=inducing, lengthscale=lengthscale, rivals=rivals, pace=pace, mean_pace=mean_pace,
+        seed=seed,
+    )  # fmt: skip
     start = None if method == "OvsE-LIN" else model.inducing.Z.numpy()
 
     def monitor() -> dict[str, Any]:
