@@ -3,6 +3,7 @@
 from mogp.kernels.convolved import ConvolvedStack, SmoothedStack
 from mogp.kernels.expected import expected_k, expected_kk
 from mogp.kernels.hierarchy import SameNode, hierarchical, on_inputs, with_replica
+from mogp.kernels.layers import LayerKernels, LayerKind
 from mogp.kernels.patches import Patches, PatchStack
 from mogp.kernels.stack import KernelStack, parameters_read_once
 from mogp.kernels.unit import unit_kernels
@@ -10,6 +11,8 @@ from mogp.kernels.unit import unit_kernels
 __all__ = [
     "ConvolvedStack",
     "KernelStack",
+    "LayerKernels",
+    "LayerKind",
     "PatchStack",
     "Patches",
     "SameNode",
