@@ -14,7 +14,17 @@ from gpflow.kernels import Kernel, Linear, RationalQuadratic, SquaredExponential
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import LayerKernels
 from mogp.models.gplar_chain import Component, LatentChain
-from mogp.models.gplar_start import Likelihoods, Order, Setting, Start, closed_rows, set_up, start_means
+from mogp.models.gplar_start import (
+    Likelihoods,
+    Order,
+    Setting,
+    Start,
+    adopt_gpar,
+    begin,
+    closed_rows,
+    set_up,
+    start_means,
+)
 
 Strategy = Literal["A", "B", "C"]
 NEAR_ZERO = 1e-4
@@ -28,6 +38,7 @@ def gplar(
     strategy: Strategy = "C",
     inducing: int | npt.ArrayLike = 100,
     start: Start = "gpar",
+    adopt: bool = False,
     order: Order = None,
     noise: float = 0.01,
     seed: int = 0,
@@ -48,6 +59,8 @@ def gplar(
         strategy: see above.
         inducing: how many inducing inputs, or the inputs themselves, `[M, P]`.
         start: "gpar" (fits a GPAR first), "zero", means `[M, J]` by function, or a fitted GPAR with the same order.
+        adopt: take over the kernels and noise variances of that GPAR too, and start the posterior of Gaussian outputs
+            at its optimum for them. (The thesis takes the means alone: training is longer by far.)
         order: the outputs, by name or position, in the order of the chain; that of the data if None. Outputs whose gaps
             matter most should come last.
         noise: start value of the noise variance, where `likelihoods` is None.
@@ -55,10 +68,15 @@ def gplar(
         how: `whiten`, `inner`, `samples`, `importance` of `LatentChain`.
     """
     setting = set_up(data, kernels, likelihoods, inducing, order, noise, seed)
-    components, sets, means, shared = _forward(data, setting, strategy, start, seed)
+    first = begin(data, setting, start)
+    components, sets, means, shared = _forward(data, setting, strategy, first, seed)
     functions = _single(setting.order)
     model = _chain(data, setting, components, functions, sets, shared, seed, how)
+    if adopt:
+        adopt_gpar(model, first, setting.order)
     model.start_at(means, NEAR_ZERO)
+    if adopt:
+        model.regress(data)
     _fix(model.inducing)
     return model
 
@@ -73,6 +91,7 @@ def bi_gplar(
     strategy: Strategy = "B",
     inducing: int | npt.ArrayLike = 100,
     start: Start | tuple[Start, Start] = "gpar",
+    adopt: bool = False,
     order: Order = None,
     noise: float = 0.01,
     seed: int = 0,
@@ -88,7 +107,7 @@ def bi_gplar(
     likelihood  one for each output, on (h + h') / 2, or h + h'
 
     Args:
-        data, kernels, likelihoods, strategy, inducing, order, noise, seed, how: see `gplar`.
+        data, kernels, likelihoods, strategy, inducing, adopt, order, noise, seed, how: see `gplar`.
         combine: "mean" or "sum".
         light: see above.
         start: see `gplar`; or a pair of them, for the order and for its reverse.
@@ -96,10 +115,11 @@ def bi_gplar(
     if combine not in ("mean", "sum"):
         raise ValueError(f'combine={combine!r}; expected "mean" or "sum".')
     setting = set_up(data, kernels, likelihoods, inducing, order, noise, seed)
+    back = setting._replace(order=setting.order[::-1])
     first, second = start if isinstance(start, tuple) else (start, start)
+    first = begin(data, setting, first)
     components, sets, means, shared = _forward(data, setting, strategy, first, seed)
     J = len(components)
-    back = setting._replace(order=setting.order[::-1])
     if light:
         more = [Component(setting.kernels.layer(0))]
         more += [
@@ -111,6 +131,7 @@ def bi_gplar(
         zero = [np.zeros(len(means[0]))] * J
         components, sets, means = components + more, sets + free, means + zero
     else:
+        second = begin(data, back, second)
         again, own, other, _ = _forward(data, back, strategy, second, seed)
         moved = [c._replace(arguments=tuple((a + J,) for (a,) in c.arguments)) for c in again]
         components, sets, means = components + moved, sets + own, means + other
@@ -120,7 +141,13 @@ def bi_gplar(
     places = {j: (p, J + back.order.index(j)) for p, j in enumerate(setting.order)}
     functions = [dict.fromkeys(places[j], weight) for j in range(J)]
     model = _chain(data, setting, components, functions, sets, shared, seed, how)
+    if adopt:
+        adopt_gpar(model, first, setting.order)
+        if not light:
+            adopt_gpar(model, second, back.order, after=J)
     model.start_at(means, NEAR_ZERO)
+    if adopt and combine == "mean" and not light:
+        model.regress(data)
     _fix(model.inducing[:J] if light else model.inducing)
     return model
 
@@ -156,7 +183,7 @@ def additive_gplar(
     """
     setting = set_up(data, kernels, likelihoods, inducing, order, noise, seed)
     J = len(setting.order)
-    by_function = start_means(data, setting, start, seed)
+    by_function = start_means(setting, begin(data, setting, start))
     paths = additive_paths(J, fully, bidirectional)
     number = {path: c for c, path in enumerate(paths)}
     components, sets, means, functions = [], [], [], [dict[int, float]() for _ in range(J)]
@@ -284,7 +311,7 @@ def _forward(
         return components, list(sets), list(means), None
     if strategy not in ("B", "C"):
         raise ValueError(f'strategy={strategy!r}; expected "A", "B" or "C".')
-    by_function = start_means(data, setting, start, seed)
+    by_function = start_means(setting, start)
     columns = by_function[:, list(setting.order)]
     tied: list[Array | None] = [None] * J
     fixed: list[Array | None] = [np.hstack([setting.Z, columns[:, :p]]) for p in range(J)]

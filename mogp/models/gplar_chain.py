@@ -411,6 +411,56 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
         self.posterior.q_mu.assign(tf.stack(q_mu, 1))
         self.posterior.q_sqrt.assign(tf.stack(q_sqrt))
 
+    def regress(self, data: MultiOutputData) -> None:
+        r"""Set the `q(u_c)` of Gaussian outputs to their optimum, one after the other, with means sent down the chain.
+
+        With $\mathbf A = \mathbf L_c^{-1}\mathbf K_{uf}$ at what GP $c$ reads where its output was observed, it is
+        $\mathbf S_v = (\mathbf I + \sigma_y^{-2}\mathbf A\mathbf A^\top)^{-1}$ and
+        $\mathbf m_v = \sigma_y^{-2}\mathbf S_v\mathbf A\mathbf y$: the optimum of a sparse regression on
+        $\mathbf y$. GPs that read other GPs alone (no inputs) are left as they are.
+        """
+        X = tf.constant(data.X, gpflow.default_float())
+        nothing = tf.zeros([self.num_gps, 1, len(data.X)], X.dtype)
+        eye = tf.eye(self.num_inducing, dtype=X.dtype)
+        for number, output in self._regressed().items():
+            own = data.outputs[output]
+            y = tf.constant((own.Y - self.location[output]) / self.scale[output], X.dtype)
+            noise = tf.convert_to_tensor(self.likelihood.likelihoods[output].variance)
+            layer, Kuf = self._covariances(number, X, nothing)
+            A = tf.gather(tf.linalg.triangular_solve(layer.factors.cholesky[0], Kuf), own.rows, axis=1)
+            precision = eye + tf.linalg.matmul(A, A, transpose_b=True) / noise
+            upper = tf.reverse(cholesky(tf.reverse(precision, [0, 1]), 0.0, "a precision"), [0, 1])
+            root = tf.transpose(tf.linalg.triangular_solve(upper, eye, lower=False))
+            mean = tf.linalg.matmul(root, tf.linalg.matmul(root, tf.linalg.matmul(A, y), transpose_a=True)) / noise
+            if not self.posterior.whiten:
+                mean, root = (tf.linalg.matmul(layer.factors.cholesky[0], a) for a in (mean, root))
+            place = tf.range(self.num_gps) == number
+            self.posterior.q_mu.assign(tf.where(place, mean, self.posterior.q_mu))
+            self.posterior.q_sqrt.assign(tf.where(place[:, None, None], root, self.posterior.q_sqrt))
+
+    def _regressed(self) -> dict[int, int]:
+        """The GPs that read the inputs, with copies of one only, and their outputs where those are Gaussian."""
+        found = {}
+        for d, likelihood in enumerate(self.likelihood.likelihoods):
+            if isinstance(likelihood, stock.Gaussian):
+                (function,) = self.likelihood.functions(d)
+                found |= dict.fromkeys(self.functions[function], d)
+        starts = np.cumsum([0, *(component.copies for component in self.components)])
+        reading = {int(n) for n, component in zip(starts, self.components, strict=False) if component.inputs}
+        return {number: d for number, d in sorted(found.items()) if number in reading}
+
+    def _covariances(self, number: int, X: tf.Tensor, noise: tf.Tensor) -> tuple[Layer, tf.Tensor]:
+        """The layer of a GP, and the covariances `[M, S N]` of its inducing values with its values along paths."""
+        layers, draws = self.layers(), []
+        for component, layer in zip(self.components, layers, strict=True):
+            kernel, columns = KernelStack(component.kernel), _columns(component, X, draws)
+            Kuf = kernel.K(layer.Z, columns)
+            if len(draws) == number:
+                return layer, Kuf[0]
+            mean, _ = self.posterior.project(layer.factors, Kuf, kernel.K_diag(columns))
+            draws += tf.unstack(tf.reshape(mean, [component.copies, -1, tf.shape(X)[0]]))
+        raise ValueError(f"there is no GP {number}.")
+
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the likelihoods allow."""
         self._check_fits(data)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from gpflow.kernels import Kernel
 
 from mogp.data import Array, MultiOutputData
-from mogp.kernels import KernelStack, parameters_read_once
+from mogp.kernels import parameters_read_once
 from mogp.likelihoods import sample_y
 from mogp.linalg import cholesky
 from mogp.models.named import NamedOutputs
@@ -254,9 +254,8 @@ def joint_draw(
     """
     S, N = columns.shape[:2]
     flat = tf.reshape(columns, [S * N, columns.shape[2]])
-    stack = KernelStack(kernel)
-    Kuf = tf.transpose(tf.reshape(stack.K(Z, flat)[0], [-1, S, N]), [1, 0, 2])
-    Kff = tf.stack([stack.K(one)[0] for one in tf.unstack(columns)])
+    Kuf = tf.transpose(tf.reshape(kernel(Z, flat), [-1, S, N]), [1, 0, 2])
+    Kff = kernel(columns)
     Kuu, L = (tf.repeat(a, S, 0) for a in (factors.Kuu, factors.cholesky))
     location, scale = (tf.repeat(a, S, 1) for a in (factors.location, factors.scale))
     mean, cov = posterior.project(Factors(Kuu, L, location, scale), Kuf, Kff)

@@ -9,16 +9,22 @@ import numpy as np
 import numpy.typing as npt
 from gpflow import likelihoods as stock
 from gpflow.likelihoods import Likelihood
+from gpflow.utilities import multiple_assign, read_values
 
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import kmeans_points
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import Gaussian, PerOutput
+from mogp.models.gpar import GPAR
+from mogp.models.gplar_chain import LatentChain
 
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
 Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
 """Means at the inducing inputs: those of a GPAR fitted here, zeros, an array `[M, J]`, or a fitted GPAR."""
 Order: TypeAlias = Sequence[int | str] | None
+
+LEAST_NOISE = 1e-5
+"""Of variances taken over: those of a likelihood must exceed 1e-6, where its own scale has no room left."""
 
 
 class Setting(NamedTuple):
@@ -85,18 +91,27 @@ def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: 
     return np.asarray(kmeans_points(data, count, seed=seed).Z)
 
 
-def start_means(data: MultiOutputData, setting: Setting, start: Start, seed: int = 0) -> Array:
+def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
+    """What `start` stands for: a fitted GPAR, or means `[M, J]`."""
+    if not isinstance(start, str):
+        return start
+    if start == "zero":
+        return np.zeros((len(setting.Z), len(setting.order)))
+    if start != "gpar":
+        raise ValueError(f"start={start!r}; expected 'gpar', 'zero', means [M, J] or a fitted GPAR.")
+    columns = setting.reals[:, list(setting.order)]
+    names = [f"function {j}" for j in setting.order]
+    gpar = GPAR(MultiOutputData.from_arrays(data.X, columns, names=names), setting.kernels)
+    gpar.fit()
+    return gpar
+
+
+def start_means(setting: Setting, start: Any) -> Array:
     """`[M, J]` means at the inducing inputs, by function, in the units of the model."""
     M, J = len(setting.Z), len(setting.order)
-    if isinstance(start, str) and start not in ("gpar", "zero"):
-        raise ValueError(f"start={start!r}; expected 'gpar', 'zero', means [M, J] or a fitted GPAR.")
-    if isinstance(start, str) and start == "zero":
-        return np.zeros((M, J))
-    if isinstance(start, str):
-        start = fitted_gpar(data, setting)
     if hasattr(start, "posterior_means"):
         means = np.empty((M, J))
-        means[:, list(setting.order)] = np.asarray(start.posterior_means(setting.Z))
+        means[:, list(setting.order)] = start.posterior_means(setting.Z)
         return means
     means = np.asarray(start, float)
     if means.shape != (M, J):
@@ -106,15 +121,17 @@ def start_means(data: MultiOutputData, setting: Setting, start: Start, seed: int
     return means
 
 
-def fitted_gpar(data: MultiOutputData, setting: Setting) -> Any:
-    """GPAR on the real numbers that stand for the targets, fitted in the order of the chain."""
-    from mogp.models.gpar import GPAR
-
-    columns = setting.reals[:, list(setting.order)]
-    names = [f"function {j}" for j in setting.order]
-    gpar = GPAR(MultiOutputData.from_arrays(data.X, columns, names=names), setting.kernels)
-    gpar.fit()
-    return gpar
+def adopt_gpar(model: LatentChain, gpar: Any, order: Sequence[int], after: int = 0) -> None:
+    """Give the GPs of a chain, from number `after` on, the kernels of a GPAR, and Gaussian outputs its noise."""
+    if not isinstance(gpar, GPAR):
+        raise ValueError("adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one.")
+    for kernel, layer in zip(model.kernels[after:], gpar.layers, strict=False):
+        multiple_assign(kernel, read_values(layer.kernel))
+    outputs = [d for d, functions in enumerate(model.likelihood.latent_dims) for _ in range(functions)]
+    for function, layer in zip(order, gpar.layers, strict=True):
+        likelihood = model.likelihood.likelihoods[outputs[function]]
+        if isinstance(likelihood, stock.Gaussian):
+            likelihood.variance.assign(max(float(layer.noise), LEAST_NOISE))
 
 
 def closed_rows(setting: Setting, count: int, X: Array, seed: int = 0) -> list[tuple[Array, Array]]:
