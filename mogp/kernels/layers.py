@@ -9,7 +9,9 @@ from operator import add
 from typing import Literal, get_args
 
 import numpy as np
-from gpflow.kernels import Kernel, Linear, RationalQuadratic, SquaredExponential
+import tensorflow as tf
+from gpflow.kernels import Kernel, Linear, SquaredExponential
+from gpflow.kernels import RationalQuadratic as SlowRationalQuadratic
 
 LayerKind = Literal[
     "independent",
@@ -20,6 +22,14 @@ LayerKind = Literal[
     "linear+nonlinear",
 ]
 """How a layer reads the outputs before it; see `LayerKernels`."""
+
+
+class RationalQuadratic(SlowRationalQuadratic):
+    r"""GPflow's $v\,(1 + r^2/2\alpha)^{-\alpha}$, by exponential and logarithm: the gradient of a power is slow."""
+
+    def K_r2(self, r2: tf.Tensor) -> tf.Tensor:
+        """The covariance at squared scaled distances."""
+        return self.variance * tf.exp(-self.alpha * tf.math.log1p(0.5 * r2 / self.alpha))
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,11 @@ class LayerKernels:
         return range(self.input_dim + position - nearest, self.input_dim + position)
 
     def layer(self, position: int) -> Kernel:
-        """The kernel, with parameters of its own, of the layer that has `position` outputs before it."""
+        """The kernel, with parameters of its own, of the layer that has `position` outputs before it.
+
+        It reads `[..., D + position]` columns. Columns are named by slices where they can be, so that the kernels of
+        later layers have one form.
+        """
         inputs, outputs = range(self.input_dim), self.reads(position)
         if not outputs:
             return self._nonlinear(inputs)
@@ -115,8 +129,16 @@ class LayerKernels:
         starts = np.broadcast_to(np.asarray(self.input_lengthscale, float), (self.input_dim,))
         lengthscales = [starts[c] if c < self.input_dim else self.output_lengthscale for c in columns]
         if self.nonlinear == "se":
-            return SquaredExponential(lengthscales=lengthscales, active_dims=list(columns))
-        return RationalQuadratic(lengthscales=lengthscales, alpha=self.alpha, active_dims=list(columns))
+            return SquaredExponential(lengthscales=lengthscales, active_dims=self._dims(columns))
+        return RationalQuadratic(lengthscales=lengthscales, alpha=self.alpha, active_dims=self._dims(columns))
 
     def _linear(self, columns: Sequence[int]) -> Kernel:
-        return Linear(variance=np.full(len(columns), self.linear_variance), active_dims=list(columns))
+        return Linear(variance=np.full(len(columns), self.linear_variance), active_dims=self._dims(columns))
+
+    def _dims(self, columns: Sequence[int]) -> slice | list[int]:
+        """Columns for GPflow: those of inputs and those of outputs, counted from the end if not all, as slices."""
+        if isinstance(columns, range) and columns.stop == self.input_dim:
+            return slice(0, self.input_dim)
+        if isinstance(columns, range):
+            return slice(self.input_dim, None) if columns.start == self.input_dim else slice(-len(columns), None)
+        return list(columns)

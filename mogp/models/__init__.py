@@ -4,6 +4,7 @@ from mogp.models.annotators import AnnotatedMOGP, ccgpma, cgpma
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
 from mogp.models.exact import ExactLMC
 from mogp.models.exact_hierarchies import DHGP, HGP
+from mogp.models.gpar import GPAR, greedy_order
 from mogp.models.gplar import additive_gplar, bi_gplar, dgp, gplar, igp
 from mogp.models.gplar_chain import Component, LatentChain
 from mogp.models.heterogeneous import (
@@ -29,6 +30,7 @@ __all__ = [
     "AugmentedMOGP",
     "Component",
     "DHGP",
+    "GPAR",
     "HGP",
     "ExactLMC",
     "LatentChain",
@@ -52,6 +54,7 @@ __all__ = [
     "g_a",
     "g_m",
     "gplar",
+    "greedy_order",
     "hetmogp_cpm",
     "hetmogp_lmc",
     "hgp_ind",
