@@ -53,7 +53,7 @@ format: $(STAMP)  ## put the code in the house format
 bench: $(STAMP)  ## speed against GPflow, as ratios
 	cd benchmarks && ../$(BIN)/python run.py
 
-bench-peers:  ## speed against GPyTorch, GPy and Omikuji, in an environment of their own
+bench-peers:  ## speed against GPyTorch, GPy, gpar and Omikuji, in an environment of their own
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-peers.txt
 	cd benchmarks && ../$(BIN)/python peers.py ../.venv-peers/bin/python

@@ -1,4 +1,4 @@
-"""mogp against GPyTorch and GPy, which run in an environment of their own; `make bench-peers` calls it.
+"""mogp against GPyTorch, GPy and gpar, which run in an environment of their own; `make bench-peers` calls it.
 
 Usage: python peers.py PYTHON_OF_THE_PEERS. Prints ratios mogp / peer of the median time of a step, interleaved.
 """
@@ -9,11 +9,14 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 from common import Timing, interleaved, one_thread, ratio_line
+from gpar_fit import Contender
 from latent_step import MISSING, lvmogp_gradient
 from lmc_step import STEPS, ours
 
@@ -34,6 +37,16 @@ def latent(share: float) -> dict[str, list[Timing]]:
     objective, both = lvmogp_gradient(share)
     theirs = partial(peer, "peer_gpy_latent.py", share, objective=objective)
     return interleaved({"mogp": lambda: Timing.of(both, STEPS), "GPy": theirs})
+
+
+def chain(what: str) -> dict[str, list[Timing]]:
+    """`fit` or `samples` of GPAR on the EEG split; log evidences at the start values agree."""
+    ours = Contender()
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "eeg.npz"
+        ours.write(file)
+        theirs = partial(peer, "peer_gpar.py", what, file, objective=ours.objective)
+        return interleaved({"mogp": getattr(ours, what), "gpar": theirs})
 
 
 def exact() -> Timing:
@@ -70,3 +83,8 @@ if __name__ == "__main__":
     for share, target in ((0.0, ">= 3"), (MISSING, ">= 15")):
         title = f"LVMOGP objective and gradient, {share:.0%} of the targets missing, GPy / mogp"
         print(ratio_line(title, latent(share), "GPy", "mogp", "step", target))
+    for what, title, target in (
+        ("fit", "GPAR on EEG, 40 steps a layer", ">= 3"),
+        ("samples", "GPAR on EEG, 50 joint draws at the held-out times", ">= 5"),
+    ):
+        print(ratio_line(f"{title}, gpar / mogp", chain(what), "gpar", "mogp", "step", target))

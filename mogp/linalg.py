@@ -54,8 +54,8 @@ def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
         value = -0.5 * (tf.reduce_sum(y * alpha[..., 0], -1) + logdet + constant)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            root = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], dtype=L.dtype))
-            inverse = tf.linalg.matmul(root, root, transpose_a=True)
+            eye = tf.eye(tf.shape(L)[-1], batch_shape=tf.shape(L)[:-2], dtype=L.dtype)
+            inverse = tf.linalg.cholesky_solve(L, eye)
             by_K = 0.5 * (tf.linalg.matmul(alpha, alpha, transpose_b=True) - inverse)
             return -upstream[..., None] * alpha[..., 0], upstream[..., None, None] * by_K
 
@@ -87,11 +87,17 @@ def cholesky_and_jitter(
         return tf.where(bad[..., None, None], again, L), more
 
     added = tf.fill(tf.shape(K)[:-2], tf.constant(start, K.dtype))
-    L, added = tf.while_loop(unfinished, harder, (tf.linalg.cholesky(K + start * eye if start else K), added))
-    said = [f"{name} has no Cholesky factor, even with jitter of", tf.reduce_max(added), "- shape:", tf.shape(K)]
-    said += ["entries that are NaN or infinite:", tf.math.count_nonzero(~tf.math.is_finite(K)), "- " + _ADVICE]
-    tf.debugging.Assert(~tf.reduce_any(failed(L)), said)
-    return L, added
+    L = tf.linalg.cholesky(K + start * eye if start else K)
+
+    def repaired() -> tuple[tf.Tensor, tf.Tensor]:
+        better, more = tf.while_loop(unfinished, harder, (L, added))
+        said = [f"{name} has no Cholesky factor, even with jitter of", tf.reduce_max(more), "- shape:", tf.shape(K)]
+        said += ["entries that are NaN or infinite:", tf.math.count_nonzero(~tf.math.is_finite(K)), "- " + _ADVICE]
+        with tf.control_dependencies([tf.debugging.Assert(~tf.reduce_any(failed(better)), said)]):
+            return tf.identity(better), more
+
+    factor: tuple[tf.Tensor, tf.Tensor] = tf.cond(tf.reduce_any(failed(L)), repaired, lambda: (L, added))
+    return factor
 
 
 def _mean_diagonal(K: tf.Tensor) -> tf.Tensor:

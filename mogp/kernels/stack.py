@@ -86,7 +86,7 @@ class KernelStack(gpflow.Module):
     def _by_form(self, evaluate: Any, *points: tf.Tensor | None) -> tf.Tensor:
         groups: dict[Any, list[int]] = {}
         for g, kernel in enumerate(self.kernels):
-            groups.setdefault(_form(kernel), []).append(g)
+            groups.setdefault(form_of(kernel), []).append(g)
         parts = []
         for members in groups.values():
             own = [p if p is None or p.shape.rank == 2 or len(groups) == 1 else tf.gather(p, members) for p in points]
@@ -97,12 +97,12 @@ class KernelStack(gpflow.Module):
         return tf.gather(tf.concat(parts, 0), [order.index(g) for g in range(len(order))])
 
 
-def _form(kernel: Kernel) -> Any:
+def form_of(kernel: Kernel) -> Any:
     """Kernels with equal forms can be stacked."""
     dims = kernel.active_dims
     where = (dims.start, dims.stop, dims.step) if isinstance(dims, slice) else tuple(int(i) for i in dims)
     if type(kernel) in (Sum, Product):
-        return (type(kernel), tuple(_form(k) for k in kernel.kernels))
+        return (type(kernel), tuple(form_of(k) for k in kernel.kernels))
     if isinstance(kernel, IsotropicStationary) or type(kernel) is Linear:
         return (type(kernel), where)
     if isinstance(kernel, SameNode):
@@ -255,8 +255,11 @@ def key(parameters: Sequence[gpflow.Parameter]) -> tuple[int, ...]:
 def square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
     """`[…, N, N']` squared distances between the rows of `A […, N, P]` and `B […, N', P]`, in one product:
 
-    `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`. Rounding may leave them a little below zero, which GPflow's kernels allow for.
+    `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`, after the mean row of `A` was taken off both: large squares would cancel. Rounding
+    may leave distances a little below zero, which GPflow's kernels allow for.
     """
+    centre = tf.stop_gradient(tf.reduce_mean(A, -2, keepdims=True))
+    A, B = A - centre, B - centre
     a, b = tf.reduce_sum(A * A, -1, keepdims=True), tf.reduce_sum(B * B, -1, keepdims=True)
     left = tf.concat([A, a, tf.ones_like(a)], -1)
     right = tf.concat([-2 * B, tf.ones_like(b), b], -1)

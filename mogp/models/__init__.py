@@ -1,9 +1,12 @@
-"""Models: `SparseMOGP` and `LatentMOGP`, their named cases, and exact references."""
+"""Models: `SparseMOGP`, `LatentMOGP` and `LatentChain`, their named cases, and exact references."""
 
 from mogp.models.annotators import AnnotatedMOGP, ccgpma, cgpma
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
 from mogp.models.exact import ExactLMC
 from mogp.models.exact_hierarchies import DHGP, HGP
+from mogp.models.gpar import GPAR, greedy_order
+from mogp.models.gplar import additive_gplar, bi_gplar, dgp, gplar, igp
+from mogp.models.gplar_chain import Component, LatentChain
 from mogp.models.heterogeneous import (
     AugmentedMOGP,
     accgp,
@@ -27,10 +30,13 @@ from mogp.models.sparse import SparseMOGP
 __all__ = [
     "AnnotatedMOGP",
     "AugmentedMOGP",
+    "Component",
     "DHGP",
+    "GPAR",
     "HGP",
     "ExactLMC",
     "LabelMOGP",
+    "LatentChain",
     "LatentMOGP",
     "Method",
     "LinearOneVsEach",
@@ -41,19 +47,25 @@ __all__ = [
     "SparseMOGP",
     "accgp",
     "add_outputs",
+    "additive_gplar",
     "bayesian_gplvm",
+    "bi_gplar",
     "ccgp",
     "ccgp_cpm",
     "ccgp_vik",
     "ccgpma",
     "cgp",
     "cgpma",
+    "dgp",
     "g_a",
     "g_m",
+    "gplar",
+    "greedy_order",
     "hetmogp_cpm",
     "hetmogp_lmc",
     "hgp_ind",
     "hmogp_lv",
+    "igp",
     "lmc_stacked",
     "lvmogp",
     "mg_m",

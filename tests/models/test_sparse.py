@@ -13,7 +13,7 @@ from mogp.data import MultiOutputData
 from mogp.inducing import InducingPoints, given_points, subset_points
 from mogp.kernels import unit_kernels
 from mogp.models import SparseMOGP
-from mogp.models import sparse as sparse_module
+from mogp.models import named as named_module
 from mogp.posteriors import Full, Parsimonious
 from mogp.priors import ICM, LMC, Independent
 
@@ -504,7 +504,7 @@ def test_table_of_predictions_has_quantiles_of_the_predictive_distribution(mixed
     for q in (0.1, 0.5, 0.9):
         np.testing.assert_allclose(table[f"q{q}"], stats.norm(mean, np.sqrt(var)).ppf(q), atol=0.06)
 
-    monkeypatch.setattr(sparse_module, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(named_module, "_ROWS_AT_ONCE", 2)
     pieces = model.predict(X, "a", quantiles=())
     assert list(pieces["row"]) == list(range(5))
     np.testing.assert_allclose(pieces["mean"], mean, rtol=1e-12)

@@ -1,0 +1,197 @@
+"""Where a chain begins: inducing inputs, scales of the targets, and the means its posterior starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from gpflow import likelihoods as stock
+from gpflow.likelihoods import Likelihood
+from gpflow.utilities import multiple_assign, read_values
+
+from mogp.data import Array, MultiOutputData
+from mogp.inducing import kmeans_points
+from mogp.kernels import LayerKernels
+from mogp.likelihoods import Gaussian, PerOutput
+from mogp.models.gpar import GPAR
+from mogp.models.gplar_chain import LatentChain
+
+Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
+Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
+"""Means at the inducing inputs: those of a GPAR fitted here, zeros, an array `[M, J]`, or a fitted GPAR."""
+Order: TypeAlias = Sequence[int | str] | None
+
+LEAST_NOISE = 1e-5
+"""Of variances taken over: those of a likelihood must exceed 1e-6, where its own scale has no room left."""
+
+
+class Setting(NamedTuple):
+    """What the constructors of the family have in common.
+
+    Attributes:
+        likelihood: of each output.
+        kernels: the recipe of the layers.
+        order: the latent functions, in the order of the chain.
+        Z: `[M, P]` inducing inputs.
+        location, scale: of the targets of each output.
+        reals: `[rows of X, J]` a real number for each function where its output was observed, NaN elsewhere.
+    """
+
+    likelihood: PerOutput
+    kernels: LayerKernels
+    order: tuple[int, ...]
+    Z: Array
+    location: Array
+    scale: Array
+    reals: Array
+
+
+def set_up(
+    data: MultiOutputData,
+    kernels: LayerKernels | None,
+    likelihoods: Likelihoods | None,
+    inducing: int | npt.ArrayLike,
+    order: Order,
+    noise: float,
+    seed: int,
+) -> Setting:
+    """Fill in what was not given, and check what was."""
+    likelihood = _per_output(data, likelihoods, noise)
+    if kernels is None:
+        kernels = LayerKernels(data.input_dim, input_lengthscale=_tenth(data))
+    if kernels.input_dim != data.input_dim:
+        raise ValueError(f"the kernels read {kernels.input_dim} input columns, the data have {data.input_dim}.")
+    location, scale = _units(data, likelihood)
+    return Setting(
+        likelihood=likelihood,
+        kernels=kernels,
+        order=_order(data, likelihood, order),
+        Z=inducing_inputs(data, inducing, seed),
+        location=location,
+        scale=scale,
+        reals=_reals(data, likelihood, location, scale),
+    )
+
+
+def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: int = 0) -> Array:
+    """`[M, P]`: evenly spaced over one input column, k-means of several; all distinct inputs if there are no more."""
+    if not np.isscalar(inducing):
+        given = np.asarray(inducing, float)
+        return given[:, None] if given.ndim == 1 else given
+    distinct = np.unique(data.X, axis=0)
+    count = int(np.asarray(inducing))
+    if count < 1:
+        raise ValueError(f"inducing={inducing}; at least one inducing input is needed.")
+    if count >= len(distinct):
+        return distinct
+    if data.input_dim == 1:
+        return np.linspace(distinct[0], distinct[-1], count)
+    return np.asarray(kmeans_points(data, count, seed=seed).Z)
+
+
+def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
+    """What `start` stands for: a fitted GPAR, or means `[M, J]`."""
+    if not isinstance(start, str):
+        return start
+    if start == "zero":
+        return np.zeros((len(setting.Z), len(setting.order)))
+    if start != "gpar":
+        raise ValueError(f"start={start!r}; expected 'gpar', 'zero', means [M, J] or a fitted GPAR.")
+    columns = setting.reals[:, list(setting.order)]
+    names = [f"function {j}" for j in setting.order]
+    gpar = GPAR(MultiOutputData.from_arrays(data.X, columns, names=names), setting.kernels)
+    gpar.fit()
+    return gpar
+
+
+def start_means(setting: Setting, start: Any) -> Array:
+    """`[M, J]` means at the inducing inputs, by function, in the units of the model."""
+    M, J = len(setting.Z), len(setting.order)
+    if hasattr(start, "posterior_means"):
+        means = np.empty((M, J))
+        means[:, list(setting.order)] = start.posterior_means(setting.Z)
+        return means
+    means = np.asarray(start, float)
+    if means.shape != (M, J):
+        raise ValueError(
+            f"start has shape {means.shape}; expected [{M}, {J}]: a mean for each inducing input and function."
+        )
+    return means
+
+
+def adopt_gpar(model: LatentChain, gpar: Any, order: Sequence[int], after: int = 0) -> None:
+    """Give the GPs of a chain, from number `after` on, the kernels of a GPAR, and Gaussian outputs its noise."""
+    if not isinstance(gpar, GPAR):
+        raise ValueError("adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one.")
+    for kernel, layer in zip(model.kernels[after:], gpar.layers, strict=False):
+        multiple_assign(kernel, read_values(layer.kernel))
+    outputs = [d for d, functions in enumerate(model.likelihood.latent_dims) for _ in range(functions)]
+    for function, layer in zip(order, gpar.layers, strict=True):
+        likelihood = model.likelihood.likelihoods[outputs[function]]
+        if isinstance(likelihood, stock.Gaussian):
+            likelihood.variance.assign(max(float(layer.noise), LEAST_NOISE))
+
+
+def closed_rows(setting: Setting, count: int, X: Array, seed: int = 0) -> list[tuple[Array, Array]]:
+    """Strategy A: for each layer inducing inputs `[M, P + position]` and means `[M]` out of the observations.
+
+    They are rows at which the outputs of all layers up to this one were observed, `M` of them for every layer: `count`,
+    or as many as the last layer has.
+    """
+    values = setting.reals[:, list(setting.order)]
+    closed = [np.flatnonzero(np.isfinite(values[:, : p + 1]).all(1)) for p in range(values.shape[1])]
+    M = min(count, len(closed[-1]))
+    if M == 0:
+        raise ValueError(
+            "no input has all outputs observed, so inducing points cannot be taken from the observations "
+            "(strategy 'A'); use strategy 'B' or 'C'."
+        )
+    rng = np.random.default_rng(seed)
+    picked = [np.sort(rng.choice(rows, M, replace=False)) for rows in closed]
+    return [(np.hstack([X[rows], values[rows, :p]]), values[rows, p]) for p, rows in enumerate(picked)]
+
+
+def _per_output(data: MultiOutputData, likelihoods: Likelihoods | None, noise: float) -> PerOutput:
+    if likelihoods is None:
+        likelihoods = {name: Gaussian(noise) for name in data.names}
+    likelihood = PerOutput([likelihoods] if isinstance(likelihoods, Likelihood) else likelihoods)
+    likelihood.check(data)
+    return likelihood
+
+
+def _tenth(data: MultiOutputData) -> list[float]:
+    """A tenth of the range of each input column."""
+    return [float(span) / 10 if span > 0 else 1.0 for span in np.ptp(data.X, axis=0)]
+
+
+def _order(data: MultiOutputData, likelihood: PerOutput, order: Order) -> tuple[int, ...]:
+    outputs = list(range(data.num_outputs)) if order is None else [data.index(output) for output in order]
+    if sorted(outputs) != list(range(data.num_outputs)):
+        raise ValueError(f"order={order}; expected each of {', '.join(map(repr, data.names))} once.")
+    return tuple(j for d in outputs for j in likelihood.functions(d))
+
+
+def _units(data: MultiOutputData, likelihood: PerOutput) -> tuple[Array, Array]:
+    """Mean and standard deviation of the targets of Gaussian outputs, zero and one for others."""
+    location, scale = np.zeros(data.num_outputs), np.ones(data.num_outputs)
+    for d, (own, kind) in enumerate(zip(data.outputs, likelihood.likelihoods, strict=True)):
+        if isinstance(kind, stock.Gaussian):
+            location[d] = own.Y.mean()
+            scale[d] = own.Y.std() or 1.0
+    return location, scale
+
+
+def _reals(data: MultiOutputData, likelihood: PerOutput, location: Array, scale: Array) -> Array:
+    """Labels as indicators of the classes, other targets as they are (the model's units) for the first function."""
+    reals = np.full((len(data.X), likelihood.num_functions), np.nan)
+    for d, (own, kind) in enumerate(zip(data.outputs, likelihood.likelihoods, strict=True)):
+        functions, y = likelihood.functions(d), (own.Y[:, 0] - location[d]) / scale[d]
+        values = np.zeros((len(own), len(functions)))
+        if getattr(kind, "num_classes", 0) == len(functions) > 1:
+            values = (y[:, None] == np.arange(len(functions))).astype(float)
+        else:
+            values[:, 0] = y
+        reals[own.rows, functions.start : functions.stop] = values
+    return reals
