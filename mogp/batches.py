@@ -8,7 +8,7 @@ between steps, and a run resumed at step `t` sees exactly the rows it would have
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -49,7 +49,7 @@ class OutputBatch(NamedTuple):
 
     rows: tf.Tensor | None
     ids: tf.Tensor
-    Y: tf.Tensor | Labels
+    Y: Any
     observed: tf.Tensor | None
     weight: tf.Tensor
     replica: tf.Tensor | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +13,6 @@ from gpflow.base import MeanAndVariance, TensorType
 from gpflow.likelihoods import QuadratureLikelihood
 from tensorflow_probability import distributions as tfd
 
-from mogp.batches import Labels
 from mogp.likelihoods.quadrature import GaussHermite
 from mogp.likelihoods.targets import TargetRule
 from mogp.priors import View
@@ -73,7 +72,7 @@ class Targets(NamedTuple):
         ids: `[N]`, which rows of the data they are.
     """
 
-    Y: tf.Tensor | Labels
+    Y: Any
     observed: tf.Tensor | None
     ids: tf.Tensor
 

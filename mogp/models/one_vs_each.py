@@ -17,6 +17,7 @@ from mogp.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import KernelRows, kernels_of, parameters_read_once, take_rows
+from mogp.labels import LabelData
 from mogp.likelihoods import OneVsEach, RobustMax
 from mogp.likelihoods.one_vs_each import expected_log_sigmoid
 from mogp.models.classes import median_distance
@@ -82,7 +83,7 @@ class OneVsEachMOGP(SparseMOGP):
             return data.batches(None, seed)
         return ClassBatches(data, self.num_classes, batch_size, self.rivals, seed)
 
-    def elbo(self, data: ClassBatch | Batch | MultiOutputData) -> tf.Tensor:
+    def elbo(self, data: ClassBatch | Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The bound: exact on all the data, and without bias on the batch of a class."""
         if not isinstance(data, ClassBatch):
             return super().elbo(data)
