@@ -102,8 +102,8 @@ settings = chapter.settings(
     long=dict(
         rings=dict(train=1000, test=500, inducing=100, steps=6000, every=200, batch_size=200),
         images=dict(data="mnist", instead_of="", rows=None, test_rows=None, lengthscale=10.0),
-        six=dict(inducing=100, ovse=8000, rm=3000, batch_size=250, rates=FAST, decay=True, looks=16),
-        points=dict(inducing=(5, 10, 20, 50, 200), steps=5000),
+        six=dict(inducing=100, ovse=6000, rm=3000, batch_size=250, rates=FAST, decay=True, looks=16),
+        points=dict(inducing=(5, 10, 20, 50, 200), steps=4000),
         large=dict(inducing=300, ovse=4000, rm=1500),
         optimisers=dict(rates=RATES, steps=300, inducing=20, batch_size=500),
         cost=dict(inducing=200, batch_size=1000, inputs=784, steps=5, classes=(10, 100)),
@@ -549,8 +549,9 @@ runs = {key: row for key, (_, row) in zip(heavy_first, found.iterrows(), strict=
 six = pd.DataFrame({m: runs["six", m] for m in METHODS}).T
 
 # %% [markdown]
-# Time and memory of a step are measured apart, on random images, each method in a process of its own. Of the density there are three: the softmax under $q$ by Monte Carlo (what the model says), the
-# product $\tilde p$ (eq. 3.37, which sums to less than one), and $\tilde p$ normalised.
+# Time and memory of a step are measured apart, on random images, each method in a process of its own. Of the density
+# there are three: the softmax under $q$ by Monte Carlo (what the model says), the product $\tilde p$ (eq. 3.37, which
+# sums to less than one), and $\tilde p$ normalised.
 
 # %%
 weighed = {name: size for name, size in settings.memory.items() if name != "methods"}
