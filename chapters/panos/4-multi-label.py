@@ -40,6 +40,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 from scipy import special, stats
 
 from mogp import LabelData, fit
@@ -72,7 +74,7 @@ settings = chapter.settings(
     smoke=dict(
         study=STUDY,
         grid=dict(size=TINY, inducing=(3, 4), of_inducing=(2, 3), factors=(2, 3), of_factors=(3, 4)),
-        jitters=dict(size=TINY, bibtex=(1e-1, 1e-6), delicious=(1e-6,), others=()),
+        jitters=dict(size=TINY, bibtex=(1e-1, 1e-6), delicious=(), others=()),
         parsimonious={s: TINY for s in ("bibtex", "delicious")} | {"eurlex": TINY | {"negatives": 20}},
         main={s: TINY for s in ("bibtex", "delicious")} | {"eurlex": TINY | {"negatives": 20}},
         best={s: TINY for s in ("bibtex", "delicious")},
@@ -89,20 +91,21 @@ settings = chapter.settings(
         parsimonious={
             "bibtex": dict(factors=10, inducing=50, rank=100, steps=100, batch=200, rate=0.03, looks=2),
             "delicious": dict(factors=10, inducing=50, rank=100, steps=100, batch=100, rate=0.03, looks=2, rows=4000),
-            "eurlex": PART | dict(steps=20, batch=50, rows=500, negatives=200),
+            "eurlex": PART | dict(steps=20, batch=100, rows=500, negatives=200),
         },
         main={
             "bibtex": dict(factors=30, inducing=100, steps=300, batch=250, rate=0.03, looks=3, falling=True),
             "delicious": dict(factors=10, inducing=50, steps=120, batch=100, rate=0.03, looks=2, rows=4000, falling=True),
-            "eurlex": PART | dict(steps=20, batch=50, rows=500, negatives=200),
+            "eurlex": PART | dict(steps=20, batch=100, rows=500, negatives=200),
         },
         best={
             "bibtex": dict(factors=30, inducing=100, steps=300, batch=250, rate=0.03, looks=3, falling=True),
             "delicious": dict(factors=10, inducing=50, steps=120, batch=100, rate=0.03, looks=2, rows=4000, falling=True),
         },
         **dict(starts=3, starts_size=dict(factors=20, inducing=50, rank=100, steps=120, batch=250, rate=0.03, looks=3)),
-        **dict(sampled=(None, 40, 10), timing=dict(factors=20, inducing=50, rank=100, steps=120, batch=250, rate=0.03, looks=3), sparse=dict()),
-        mnist=dict(factors=(5, 10, 20), size=dict(inducing=50, steps=120, batch=500, rows=10_000, looks=3, rate=0.03), images=10),
+        **dict(sampled=(None, 40), timing=dict(factors=20, inducing=50, rank=100, steps=120, batch=250, rate=0.03, looks=3)),
+        sparse=dict(inducing=50, rank=50, rows=400, steps=4),
+        mnist=dict(factors=(5, 10, 20), size=dict(inducing=50, steps=100, batch=500, rows=6000, looks=2, rate=0.03), images=10),
         **dict(workers=0, eager=False, decides=True),
     ),
     long=dict(
@@ -112,7 +115,7 @@ settings = chapter.settings(
         ),
         jitters=dict(
             size=dict(factors=20, inducing=50, steps=150, batch=250, rate=0.03, looks=3), bibtex=tuple(10.0**-i for i in range(1, 11)),
-            delicious=tuple(10.0**-i for i in range(1, 11)), others=(1e-1, 1e-3, 1e-6, 1e-9),
+            delicious=(1e-1, 1e-3, 1e-6, 1e-9), others=(1e-1, 1e-3, 1e-6, 1e-9),
         ),
         parsimonious={
             "bibtex": dict(factors=30, inducing=100, rank=300, steps=200, batch=250, rate=0.02, looks=3),
@@ -572,7 +575,8 @@ for s, values in (
         {"negatives": settings.main[s]["negatives"]} if "negatives" in settings.main[s] else {}
     )
     planned |= {
-        ("jitter", s, value): point(s, "ARD", {**jitters["size"], **small}, jitter=value, start="thesis")
+        ("jitter", s, value): point(s, "ARD", {**jitters["size"], **small}, start="thesis")
+        | ({} if np.isclose(value, 1e-6) else {"jitter": value})
         for value in values
     }
 planned |= {
@@ -637,6 +641,7 @@ print(
 def trace_on(ax, r, **style):
     """The objective along the steps, in thousands of nats."""
     ax.plot(r["trace_step"], r["trace"] / 1e3, **style)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def floor_of(runs):
@@ -879,7 +884,7 @@ def grid_bars(identifier, value_of, label, alt):
             ax.set(
                 xlabel="inducing inputs M" if by == "M" else "factors P", xticks=range(len(values)), xticklabels=values
             )
-            ax.legend(loc="lower right", framealpha=0.95)
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
         axes[0].set_ylabel(label)
 
 
@@ -1631,6 +1636,7 @@ with chapter.figure(
         limit = np.abs(strip).max()
         ax.imshow(strip, cmap="RdBu_r", vmin=-limit, vmax=limit)
         ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
         ax.set_ylabel(name, rotation=0, ha="right", va="center")
 
 # %%
@@ -1767,7 +1773,15 @@ with chapter.figure(
     for ax, s in zip(axes, REAL, strict=False):
         r = run["best", s]
         ax.plot([0, 1], [0, 1], color=COLOURS["grey"], lw=1)
-        ax.plot(r["top_predicted"], r["top_true"], color=RED, marker="o", ms=5, label="MLGPF")
+        enough = np.array(r["top_count"]) >= 10
+        ax.plot(
+            np.array(r["top_predicted"])[enough],
+            np.array(r["top_true"])[enough],
+            color=RED,
+            marker="o",
+            ms=5,
+            label="MLGPF",
+        )
         for loss, colour, dash in (("hinge", BLUE, "--"), ("log", COLOURS["green"], ":")):
             row = omikuji[(omikuji["data"] == s) & (omikuji["loss"] == loss)].iloc[0]
             big = listed_numbers(row["count"]) >= 10
@@ -1786,13 +1800,11 @@ with chapter.figure(
         axes[2].plot(np.arange(10, 101, 10), run["best", s]["certain"], color=RED, ls=dash)
         row = omikuji[(omikuji["data"] == s) & (omikuji["loss"] == "hinge")].iloc[0]
         axes[2].plot(np.arange(10, 101, 10), listed_numbers(row["certain"]), color=BLUE, ls=dash)
-        axes[2].annotate(
-            TITLES[s],
-            (100, run["best", s]["certain"][-1]),
-            xytext=(-4, -14 if s == "bibtex" else 8),
-            textcoords="offset points",
-            ha="right",
-        )
+    kinds = [
+        Line2D([], [], color=COLOURS["grey"], ls=dash, label=TITLES[s])
+        for s, dash in zip(REAL, ("-", "--"), strict=True)
+    ]
+    axes[2].legend(handles=kinds, loc="lower left")
     axes[2].set(title="most certain points only", xlabel="share of points labelled (%)", ylabel="P@1 (%)")
     axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
@@ -1850,7 +1862,8 @@ chapter.claim(
 # - $\mathcal F$ of Tables 4.21 and 4.22 is the bound of an untrained model, not one after training.
 # - The stock RMSProp does not fail where the document's own did. Part of what it reports on the parsimonious form is
 #   start and optimiser.
-# - Negative labels can be sampled, and the bound is estimated without bias; the document proposes it and counts them all.
+# - Labels can be sampled without bias, which the document proposes and does not try. The noise is not free: the table above
+#   has what is lost after the same number of steps.
 # - The saving of the subspace is in time only for kernels without weights on the inputs; its best kernels have them.
 # - A tree ensemble ranks as well in less time. The GP knows how sure it is, and can be told labels.
 #
@@ -1898,11 +1911,11 @@ pd.DataFrame(
 def best_bound(method, shift):
     model = with_all_points(method)
     model.inducing.Z.assign(four.X + shift * np.random.default_rng(1).normal(size=four.X.shape))
-    fit(model, four, optimizer=LBFGS({"ftol": 0, "gtol": 1e-10}), steps=300 if settings.decides else 3, progress=False)
+    fit(model, four, optimizer=LBFGS({"ftol": 0, "gtol": 1e-10}), steps=150 if settings.decides else 3, progress=False)
     return float(model.elbo(four))
 
 
-shifts = (0.0, 0.3, 1.0) if settings.decides else (0.3,)
+shifts = (0.0, 1.0) if settings.decides else (0.3,)
 gaps = [best_bound("SE-UN", t) - best_bound("SE-UN-PP", t) for t in shifts]
 pd.Series(gaps, index=pd.Index(shifts, name="shift t"), name="full minus parsimonious (nats)").map(
     "{:.1e}".format

@@ -61,8 +61,8 @@ def source_hash(root: Path) -> str:
 
 
 def _published_hash() -> str:
-    """The hash of the documents' printed tables, which chapters read."""
-    tables = sorted((ledger.ledger_folder() / "published").glob("*.csv"))
+    """The hash of the tables that chapters read: those that the documents print, and recorded runs of peers."""
+    tables = [path for kind in ("published", "peers") for path in sorted((ledger.ledger_folder() / kind).glob("*.csv"))]
     return _hash([[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in tables])
 
 

@@ -25,7 +25,7 @@ DEPTHS = (1, 3, 5)
 """Of the precisions at k that are followed."""
 REVEALED = (1, 2, 4)
 """How many labels of each test point are revealed (those with the lowest numbers)."""
-TRACE = 60
+TRACE = 30
 """Points of a curve of the objective at most, each the mean over a stretch of steps."""
 EDGES = np.concatenate([[0, 1e-3, 1e-2, 0.05], np.linspace(0.1, 1.0, 10)])
 """Borders of the groups of predicted probabilities in `reliability`."""
