@@ -54,7 +54,10 @@ class KernelStack(gpflow.Module):
         return len(self.kernels)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None)."""
+        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None).
+
+        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`.
+        """
         return self._by_form(_K, X, X2)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
