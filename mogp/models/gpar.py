@@ -288,18 +288,18 @@ class GPAR(NamedOutputs, gpflow.Module):
         $\log\frac1S\sum_s N(y_n \mid \mu_{ns}, v_{ns} + \sigma^2)$, over paths $s$.
 
         Args:
-            data: targets, in the units of the data the model was made from.
+            data: targets of some or all outputs, in the units of the data the model was made from.
             samples: paths.
             seed: of the draws.
             noise: without it, $\sigma^2$ is left out: the density of the function, as Xia scores GPAR. It punishes
                 observations for their noise.
             matched: of the Gaussian with the mean and variance of the mixture, as Xia has it.
         """
-        self._check_fits(data)
         paths = self.paths(data.X, samples, seed)
         added = self._noise() if noise else tf.zeros_like(self._noise())
         found = {}
-        for d, output in enumerate(data.outputs):
+        for output in data.outputs:
+            d = self.index(output.name)
             mean, var = (tf.gather(a[..., d], output.rows, axis=1) for a in paths[:2])
             if matched:
                 mean, var = tf.reduce_mean(mean, 0)[None], _total_variance(mean, var)[None]

@@ -188,6 +188,16 @@ def test_the_matched_density_without_noise_is_a_gaussian_of_the_functions_moment
             np.testing.assert_allclose(log_p[name], norm(mean[:, d], np.sqrt(spread)).logpdf(Y[:3, d]), rtol=1e-9)
 
 
+def test_densities_of_one_output_are_those_among_all():
+    model = model_of(GAPS)
+    every = model.predict_log_density(MultiOutputData.from_arrays(X[:3], Y[:3], names=NAMES))
+    alone = model.predict_log_density(MultiOutputData.from_arrays(X[:3], Y[:3, 2:], names=NAMES[2:]))
+    assert list(alone) == ["third"]
+    np.testing.assert_array_equal(alone["third"], every["third"])
+    with pytest.raises(KeyError, match="no output 'fourth'"):
+        model.predict_log_density(MultiOutputData.from_arrays(X[:3], Y[:3, :1], names=["fourth"]))
+
+
 def test_known_outputs_condition_the_later_ones():
     model = model_of(Y, replace=False)
     known = np.array([0.3, -1.0])
