@@ -17,6 +17,7 @@ _BUILT_FROM = {
     "SmoothedStack": ("giraldo2021thesis",),
     "AnnotatedMOGP": ("giraldo2021thesis",),
     "AugmentedMOGP": ("giraldo2021thesis",),
+    "GPAR": ("requeima2019gpar", "xia2020thesis"),
     "ExactLMC": ("alvarez2012kernels", "goovaerts1997"),
     "LabelMOGP": ("panos2019thesis",),
     "SubspacePoints": ("panos2019thesis",),

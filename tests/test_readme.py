@@ -120,3 +120,15 @@ def test_the_one_vs_each_example_learns_digits():
     assert np.mean(scope["labels"] != truth) < 0.2
     assert scope["log_bound"].shape == (len(truth), 10)
     assert (np.exp(scope["log_bound"]).sum(1) <= 1 + 1e-9).all()
+
+
+def test_the_example_of_a_chain_runs_on_the_data_or_their_stand_in(capsys):
+    example = next(block for block in blocks() if "GPAR" in block)
+    for written, shorter in (("model.fit()", "model.fit(2)"), ("steps=20", "steps=1")):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    assert scope["mean"].shape == scope["var"].shape == (100, 1)
+    assert scope["curves"].shape == (50, 100, 7)
+    assert "14 steps" in capsys.readouterr().out

@@ -14,10 +14,10 @@ import tensorflow as tf
 from gpflow.likelihoods import Gaussian
 
 from mogp.data import Array, MultiOutputData, Output
+from mogp.inducing import kmeans_points
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import PerOutput
 from mogp.models.gplar_predictions import Paths
-from mogp.models.gplar_start import inducing_inputs
 from mogp.models.named import NamedOutputs
 from mogp.models.regression import LEAST, Regression, Steps, logarithms
 from mogp.priors import Marginals
@@ -115,7 +115,7 @@ class GPAR(NamedOutputs, gpflow.Module):
             self.likelihood = PerOutput({name: Gaussian(noise, variance_lower_bound=0.0) for name in self.names})
             own = [kernels.layer(position) for position in range(len(self.order))]
         self._X = data.X
-        self._Z = None if inducing is None else _inducing_inputs(data, inducing)
+        self._Z = None if inducing is None else inducing_inputs(data, inducing)
         self._targets = {
             o.name: _Targets(o.name, o.rows, (o.Y[:, 0] - self.scale[o.name].mean) / self.scale[o.name].sd)
             for o in data.outputs
@@ -212,8 +212,9 @@ class GPAR(NamedOutputs, gpflow.Module):
         for position, layer in enumerate(self.layers):
             alike = not self.recipe.reads(position)
             mean, var = (tf.broadcast_to(a, normal[0].shape) for a in layer.moments(X[None] if alike else path))
-            y = mean + tf.sqrt(var + layer.noise) * normal[position]
-            path = tf.concat([path, known.get(position, y)[..., None]], 2)
+            drawn = mean + tf.sqrt(var + layer.noise) * normal[position]
+            y = tf.broadcast_to(known.get(position, drawn), drawn.shape)
+            path = tf.concat([path, y[..., None]], 2)
             means.append(mean)
             variances.append(var)
         draws = tf.unstack(path[..., self.input_dim :], axis=2)
@@ -244,7 +245,7 @@ class GPAR(NamedOutputs, gpflow.Module):
         path, drawn = tf.tile(X[None], [count, 1, 1]), []
         for position, layer in enumerate(self.layers):
             f = layer.draws(path if self.recipe.reads(position) else X[None], normal[0, position])
-            y = known.get(position, f + tf.sqrt(layer.noise) * normal[1, position])
+            y = tf.broadcast_to(known.get(position, f + tf.sqrt(layer.noise) * normal[1, position]), f.shape)
             path = tf.concat([path, y[..., None]], 2)
             drawn.append(f if latent else y)
         return np.asarray(self._in_units(drawn))
@@ -287,18 +288,18 @@ class GPAR(NamedOutputs, gpflow.Module):
         $\log\frac1S\sum_s N(y_n \mid \mu_{ns}, v_{ns} + \sigma^2)$, over paths $s$.
 
         Args:
-            data: targets, in the units of the data the model was made from.
+            data: targets of some or all outputs, in the units of the data the model was made from.
             samples: paths.
             seed: of the draws.
             noise: without it, $\sigma^2$ is left out: the density of the function, as Xia scores GPAR. It punishes
                 observations for their noise.
             matched: of the Gaussian with the mean and variance of the mixture, as Xia has it.
         """
-        self._check_fits(data)
         paths = self.paths(data.X, samples, seed)
         added = self._noise() if noise else tf.zeros_like(self._noise())
         found = {}
-        for d, output in enumerate(data.outputs):
+        for output in data.outputs:
+            d = self.index(output.name)
             mean, var = (tf.gather(a[..., d], output.rows, axis=1) for a in paths[:2])
             if matched:
                 mean, var = tf.reduce_mean(mean, 0)[None], _total_variance(mean, var)[None]
@@ -324,7 +325,7 @@ class GPAR(NamedOutputs, gpflow.Module):
         return tf.stack(parts, -1)
 
     def _given(self, given: Mapping[str, npt.ArrayLike], rows: int) -> dict[int, tf.Tensor]:
-        """Standardised values `[1, N]` by position in the chain."""
+        """Standardised values `[N]` by position in the chain."""
         first = self.order[: len(given)]
         if set(given) != set(first):
             raise ValueError(
@@ -337,7 +338,7 @@ class GPAR(NamedOutputs, gpflow.Module):
             if len(values) != rows or not np.isfinite(values).all():
                 raise ValueError(f"given[{name!r}] holds {len(values)} values for {rows} rows; give a number for each.")
             standardised = (values - self.scale[name].mean) / self.scale[name].sd
-            known[position] = tf.constant(standardised[None], gpflow.default_float())
+            known[position] = tf.constant(standardised, gpflow.default_float())
         return known
 
 
@@ -466,8 +467,23 @@ def _mean_and_sd(output: Output) -> Scale:
     return Scale(float(np.mean(output.Y)), sd if sd > 0 else 1.0)
 
 
-def _inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike) -> Array:
-    Z = inducing_inputs(data, inducing)
+def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: int = 0) -> Array:
+    """`[M, D]`: those given, or so many, evenly spaced over one input column and centres of clusters of several.
+
+    All distinct inputs if there are no more than that.
+    """
+    if np.ndim(inducing) == 0:
+        count, distinct = int(np.asarray(inducing)), np.unique(data.X, axis=0)
+        if count < 1:
+            raise ValueError(f"inducing={count}; at least one inducing input is needed.")
+        if count >= len(distinct):
+            return distinct
+        if data.input_dim == 1:
+            return np.linspace(distinct[0], distinct[-1], count)
+        centres: Array = np.asarray(kmeans_points(data, count, seed=seed).Z)
+        return centres
+    Z: Array = np.asarray(inducing, dtype=float)
+    Z = Z[:, None] if Z.ndim == 1 else Z
     if Z.ndim != 2 or Z.shape[1] != data.input_dim or not np.isfinite(Z).all():
         raise ValueError(f"inducing inputs have shape {Z.shape}; expected finite numbers, [M, {data.input_dim}].")
     return Z

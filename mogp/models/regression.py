@@ -204,8 +204,7 @@ class Regression(gpflow.Module):
         B, N, P = X.shape
         with self._values():
             cross = tf.reshape(self._K(solved.points, tf.reshape(X, [B * N, P])), [-1, B, N])
-        with self._values(copies=B):
-            prior = KernelStack([self.kernel] * B).K(X)
+            prior = KernelStack(self.kernel).K(X)
         mean = tf.einsum("mbn,m->bn", cross, solved.weights)
         projected = tf.reshape(tf.linalg.matmul(solved.root, tf.reshape(cross, [-1, B * N])), [-1, B, N])
         projected = tf.transpose(projected, [1, 0, 2])
@@ -215,12 +214,10 @@ class Regression(gpflow.Module):
             return mean + tf.linalg.matmul(normal, L[0], transpose_b=True)
         return mean + tf.linalg.matvec(L, normal)
 
-    def _values(self, copies: int = 1) -> AbstractContextManager[None]:
-        """Inside, stacks of copies of the kernel find the values of its parameters."""
-        values = {p: tf.expand_dims(tf.exp(p.unconstrained_variable), 0) for p in self.kernel.parameters}
-        return parameters_read_once(
-            {key([p] * copies): v if copies == 1 else tf.concat([v] * copies, 0) for p, v in values.items()}
-        )
+    def _values(self) -> AbstractContextManager[None]:
+        """Inside, stacks of the kernel find the values of its parameters."""
+        values = {key([p]): tf.expand_dims(tf.exp(p.unconstrained_variable), 0) for p in self.kernel.parameters}
+        return parameters_read_once(values)
 
     def _K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         return KernelStack(self.kernel).K(X, X2)[0]
