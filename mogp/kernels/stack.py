@@ -57,8 +57,8 @@ class KernelStack(gpflow.Module):
     def K(self, X: tf.Tensor, X2: tf.Tensor | tf.SparseTensor | None = None) -> tf.Tensor:
         """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None).
 
-        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`. `X2` may be a `tf.SparseTensor` `[N', P]` for stationary and linear kernels of all inputs, and their sums and
-        products.
+        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`. `X2` may be a `tf.SparseTensor`
+        `[N', P]` for stationary and linear kernels of all inputs, and their sums and products.
         """
         if is_sparse(X):
             raise ValueError("covariances between sparse rows are dense, N x N; make the rows that you need dense.")
