@@ -366,8 +366,8 @@ cost = pd.DataFrame(
 
 def terms(expression, **sizes):
     """The value of a sum of products such as 'B·P·M² + M³'."""
-    expression = expression.replace("²", "**2").replace("³", "**3").replace("·", "*")
-    return eval(expression, {}, sizes)
+    factor = lambda text: sizes[text[0]] ** {"²": 2, "³": 3}.get(text[-1], 1)  # noqa: E731
+    return sum(np.prod([factor(f) for f in term.split("·")], dtype=float) for term in expression.split(" + "))
 
 
 sizes_bibtex = dict(B=500, K=159, P=159, M=500, D=1836, R=500)
@@ -494,8 +494,9 @@ for s, row in sets.iterrows():
     found = loaded[s] if real else None
     statistics.append(
         {
-            "data": TITLES[s], "numbers": "read" if real else "printed", "D": found.X.shape[1] if real else row["inputs"],
-            "K": found.Y.shape[1] if real else row["labels"], "N": len(found.train) if real else row["train"], "N*": len(found.test) if real else row["test"],
+            "data": TITLES[s], "numbers": "read" if real else "printed", "D": found.X.shape[1] if real else int(row["inputs"]),
+            "K": found.Y.shape[1] if real else int(row["labels"]), "N": len(found.train) if real else int(row["train"]),
+            "N*": len(found.test) if real else int(row["test"]),
             "labels a point": round(found.Y.sum() / len(found), 2) if real else row["mean labels"], "printed": row["mean labels"],
             "non-zero inputs": f"{(found.X != 0).sum() / np.prod(found.X.shape):.1%}" if real else "–",
         }
@@ -1521,8 +1522,9 @@ chapter.claim(
 # %% [markdown]
 # ## Against methods for extreme classification (E4.16)
 #
-# The numbers of the four other methods are quoted: the document took them from the Extreme Classification Repository and
-# did not run them, and neither do we. Ours are in the first column, measured.
+# The numbers of SLEEC {cite}`bhatia2015sleec`, PfastreXML {cite}`jain2016propensity`, FastXML {cite}`prabhu2014fastxml`
+# and PD-Sparse {cite}`yen2016pdsparse` are quoted: the document took them from the Extreme Classification Repository
+# {cite}`bhatia2016repository` and did not run them, and neither do we. Ours are in the first column, measured.
 
 # %%
 printed_25 = published(25)
@@ -1734,8 +1736,8 @@ chapter.claim(
 # %% [markdown]
 # ### A tree ensemble beside it
 #
-# Omikuji, a current library for extreme classification (balanced trees of linear classifiers), on the same rows. Its
-# numbers are recorded, by `benchmarks/labels_peer.py` in an environment of its own (`data/peers/omikuji.csv`); one thread,
+# Omikuji {cite}`dong2025omikuji`, a current library for extreme classification (an ensemble of balanced trees of linear
+# classifiers, after {cite}`prabhu2018parabel`), on the same rows. Its numbers are recorded, by `benchmarks/labels_peer.py` in an environment of its own (`data/peers/omikuji.csv`); one thread,
 # processor seconds.
 
 # %%
