@@ -109,17 +109,17 @@ settings = chapter.settings(
         **dict(workers=0, eager=False, decides=True),
     ),
     long=dict(
-        study=dict(factors=30, inducing=100, rank=300, steps=300, batch=250, rate=0.03, looks=5),
+        study=dict(factors=30, inducing=100, rank=300, steps=250, batch=250, rate=0.03, looks=4),
         grid=dict(
-            size=dict(steps=150, batch=250, rate=0.03, looks=3), inducing=(10, 50, 100, 200), of_inducing=(20, 80), factors=(10, 40, 159, 250), of_factors=(50, 100),
+            size=dict(steps=100, batch=250, rate=0.03, looks=2), inducing=(10, 50, 100, 200), of_inducing=(20, 80), factors=(10, 40, 159, 250), of_factors=(50, 100),
         ),
         jitters=dict(
-            size=dict(factors=20, inducing=50, steps=150, batch=250, rate=0.03, looks=3), bibtex=tuple(10.0**-i for i in range(1, 11)),
-            delicious=(1e-1, 1e-3, 1e-6, 1e-9), others=(1e-1, 1e-3, 1e-6, 1e-9),
+            size=dict(factors=20, inducing=50, steps=100, batch=250, rate=0.03, looks=2), bibtex=tuple(10.0**-i for i in range(1, 11)),
+            delicious=(1e-1, 1e-3, 1e-6, 1e-9), others=(1e-1, 1e-6),
         ),
         parsimonious={
-            "bibtex": dict(factors=30, inducing=100, rank=300, steps=200, batch=250, rate=0.02, looks=3),
-            "delicious": dict(factors=30, inducing=100, rank=250, steps=200, batch=200, rate=0.02, looks=3),
+            "bibtex": dict(factors=30, inducing=100, rank=300, steps=150, batch=200, rate=0.02, looks=2),
+            "delicious": dict(factors=30, inducing=100, rank=250, steps=150, batch=100, rate=0.02, looks=2),
             "mediamill": dict(factors=10, inducing=50, rank=70, steps=100, batch=200, rate=0.02, looks=2, rows=5000),
             "eurlex": dict(factors=10, inducing=50, rank=200, steps=100, batch=100, rate=0.03, looks=2, rows=3000, negatives=400),
             "rcv1": PART | dict(steps=40, batch=100, rows=2000, negatives=200, rank=100),
@@ -134,7 +134,7 @@ settings = chapter.settings(
         },
         best={
             "bibtex": dict(factors=60, inducing=100, steps=800, batch=300, rate=0.02, looks=4, falling=True),
-            "delicious": dict(factors=60, inducing=100, steps=3000, batch=400, rate=0.01, looks=6, falling=True),
+            "delicious": dict(factors=60, inducing=100, steps=2500, batch=300, rate=0.01, looks=5, falling=True),
         },
         **dict(starts=3, starts_size=None),
         **dict(sampled=(None, 80, 40, 10), timing=dict(factors=30, inducing=300, batch=300, rank=300, steps=6, rate=0.01, looks=6, exact=False), sparse=dict(steps=12)),
