@@ -134,7 +134,7 @@ settings = chapter.settings(
         },
         best={
             "bibtex": dict(factors=60, inducing=100, steps=800, batch=300, rate=0.02, looks=4, falling=True),
-            "delicious": dict(factors=60, inducing=100, steps=2500, batch=300, rate=0.01, looks=5, falling=True),
+            "delicious": dict(factors=60, inducing=100, steps=3000, batch=400, rate=0.01, looks=5, falling=True),
         },
         **dict(starts=3, starts_size=None),
         **dict(sampled=(None, 80, 40, 10), timing=dict(factors=30, inducing=300, batch=300, rank=300, steps=6, rate=0.01, looks=6, exact=False), sparse=dict(steps=12)),
