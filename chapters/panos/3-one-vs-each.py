@@ -783,8 +783,9 @@ with chapter.figure(
     ax.plot(by_count.index, by_count, "o-", color=COLOURS["blue"], label="OvsE-P")
     ax.axhline(linear_error, color=COLOURS["red"], label="OvsE-LIN, measured")
     ax.axhline(7.4, color=COLOURS["red"], ls="--", lw=1, label="OvsE-LIN, printed (7.4 %)")
-    ax.set(xscale="log", xlabel="inducing inputs of a class, $M$", ylabel="test error (%)", ylim=(0, None))
+    ax.set(xscale="log", yscale="log", xlabel="inducing inputs of a class, $M$", ylabel="test error (%)", ylim=(1, 100))
     ax.set_xticks(by_count.index, [str(c) for c in by_count.index])
+    ax.set_yticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
     ax.minorticks_off()
     ax.legend()
 

@@ -477,7 +477,7 @@ def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: 
         if count < 1:
             raise ValueError(f"inducing={count}; at least one inducing input is needed.")
         if count >= len(distinct):
-            return distinct
+            return np.asarray(distinct)
         if data.input_dim == 1:
             return np.linspace(distinct[0], distinct[-1], count)
         centres: Array = np.asarray(kmeans_points(data, count, seed=seed).Z)

@@ -206,7 +206,7 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
         terms: dict[int, tf.Tensor] = {}
         paths = self._run(self.layers(), batch.X, noise)
         for outputs, weighted in self._expectations(batch, paths):
-            sizes = [paths.count * tf.shape(batch.outputs[d].weight)[0] for d in outputs]
+            sizes = [paths.number * tf.shape(batch.outputs[d].weight)[0] for d in outputs]
             for d, own in zip(outputs, tf.split(weighted, sizes), strict=True):
                 terms[d] = tf.reduce_sum(own)
         return tf.stack([terms[d] for d in range(len(self.names))])
@@ -236,12 +236,12 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
                 values = self.generator.normal([self.num_gps, self.num_inducing], dtype=gpflow.default_float())
             paths = self._run(self._at_values(layers, values), batch.X, noise)
             weight = tf.zeros(tf.shape(batch.X)[0], batch.X.dtype)
-            log_p = tf.zeros([paths.count, tf.shape(batch.X)[0]], batch.X.dtype)
+            log_p = tf.zeros([paths.number, tf.shape(batch.X)[0]], batch.X.dtype)
             for d, own in enumerate(batch.outputs):
                 here = tf.cast(own.weight > 0, log_p.dtype) * self._log_prob(d, own, batch.X, paths)
                 log_p += _at_rows(here, own.rows, tf.shape(batch.X)[0])
                 weight = tf.maximum(weight, _at_rows(own.weight, own.rows, tf.shape(batch.X)[0]))
-            mean = tf.reduce_logsumexp(log_p, 0) - tf.math.log(tf.cast(paths.count, log_p.dtype))
+            mean = tf.reduce_logsumexp(log_p, 0) - tf.math.log(tf.cast(paths.number, log_p.dtype))
             return tf.reduce_sum(weight * mean) - kl
 
     def kl(self, layers: Sequence[Layer] | None = None) -> tf.Tensor:
@@ -356,7 +356,7 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
 
         Rows are those of each path in turn, of each output in turn.
         """
-        S = paths.count
+        S = paths.number
         for group in groups(self.likelihood.likelihoods):
             own = [(d, batch.outputs[d]) for d in group.outputs]
             parts = [paths.of(self.likelihood.functions(d), o.rows) for d, o in own]
@@ -376,7 +376,7 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
 
     def _log_prob(self, d: int, own: OutputBatch, X: tf.Tensor, paths: Paths) -> tf.Tensor:
         """`log p(y | h)` of an output at the drawn values, `[S, B_d]`."""
-        S = paths.count
+        S = paths.number
         f = paths.of(self.likelihood.functions(d), own.rows)
         Y = tf.tile(self._standardised(d, own.Y), [S, 1])
         inputs = tf.tile(_rows(X, own.rows), [S, 1])
@@ -401,7 +401,8 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
         """Set every `q(u_c)` to `N(means[c], spread² I)`, whatever the parametrisation; `means [GPs][M]`."""
         wanted = [tf.constant(np.asarray(m), gpflow.default_float()) for m in means]
         eye = tf.eye(self.num_inducing, dtype=gpflow.default_float())
-        q_mu, q_sqrt = [], []
+        q_mu: list[tf.Tensor] = []
+        q_sqrt: list[tf.Tensor] = []
         for component, own in zip(self.components, self.inducing, strict=True):
             Z = self._tied(component, wanted) if own is None else tf.convert_to_tensor(own)
             root = cholesky(KernelStack(component.kernel).K(Z), name="Kuu")[0] if self.posterior.whiten else eye
@@ -440,7 +441,7 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
 
     def _regressed(self) -> dict[int, int]:
         """The GPs that read the inputs, with copies of one only, and their outputs where those are Gaussian."""
-        found = {}
+        found: dict[int, int] = {}
         for d, likelihood in enumerate(self.likelihood.likelihoods):
             if isinstance(likelihood, stock.Gaussian):
                 (function,) = self.likelihood.functions(d)
@@ -451,7 +452,8 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
 
     def _covariances(self, number: int, X: tf.Tensor, noise: tf.Tensor) -> tuple[Layer, tf.Tensor]:
         """The layer of a GP, and the covariances `[M, S N]` of its inducing values with its values along paths."""
-        layers, draws = self.layers(), []
+        layers = self.layers()
+        draws: list[tf.Tensor] = []
         for component, layer in zip(self.components, layers, strict=True):
             kernel, columns = KernelStack(component.kernel), _columns(component, X, draws)
             Kuf = kernel.K(layer.Z, columns)

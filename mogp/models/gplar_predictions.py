@@ -37,7 +37,7 @@ class Paths(NamedTuple):
     draws: tf.Tensor
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         """Paths, `S`."""
         return int(self.mean.shape[0])
 

@@ -12,10 +12,9 @@ from gpflow.likelihoods import Likelihood
 from gpflow.utilities import multiple_assign, read_values
 
 from mogp.data import Array, MultiOutputData
-from mogp.inducing import kmeans_points
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import Gaussian, PerOutput
-from mogp.models.gpar import GPAR
+from mogp.models.gpar import GPAR, inducing_inputs
 from mogp.models.gplar_chain import LatentChain
 
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
@@ -73,22 +72,6 @@ def set_up(
         scale=scale,
         reals=_reals(data, likelihood, location, scale),
     )
-
-
-def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: int = 0) -> Array:
-    """`[M, P]`: evenly spaced over one input column, k-means of several; all distinct inputs if there are no more."""
-    if not np.isscalar(inducing):
-        given = np.asarray(inducing, float)
-        return given[:, None] if given.ndim == 1 else given
-    distinct = np.unique(data.X, axis=0)
-    count = int(np.asarray(inducing))
-    if count < 1:
-        raise ValueError(f"inducing={inducing}; at least one inducing input is needed.")
-    if count >= len(distinct):
-        return distinct
-    if data.input_dim == 1:
-        return np.linspace(distinct[0], distinct[-1], count)
-    return np.asarray(kmeans_points(data, count, seed=seed).Z)
 
 
 def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
