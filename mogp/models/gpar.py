@@ -479,7 +479,7 @@ def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: 
         if count >= len(distinct):
             return np.asarray(distinct)
         if data.input_dim == 1:
-            return np.linspace(distinct[0], distinct[-1], count)
+            return np.asarray(np.linspace(distinct[0], distinct[-1], count))
         centres: Array = np.asarray(kmeans_points(data, count, seed=seed).Z)
         return centres
     Z: Array = np.asarray(inducing, dtype=float)
