@@ -16,6 +16,7 @@ BENCHMARKS = (
     "count_growth.py",
     "patch_step.py",
     "latent_step.py",
+    "gplar_step.py",
     "data_loading.py",
 )
 

@@ -17,6 +17,7 @@ _BUILT_FROM = {
     "SmoothedStack": ("giraldo2021thesis",),
     "AnnotatedMOGP": ("giraldo2021thesis",),
     "AugmentedMOGP": ("giraldo2021thesis",),
+    "LatentChain": ("xia2020thesis", "requeima2019gpar", "salimbeni2017dsvi"),
     "GPAR": ("requeima2019gpar", "xia2020thesis"),
     "ExactLMC": ("alvarez2012kernels", "goovaerts1997"),
     "LabelMOGP": ("panos2019thesis",),

@@ -132,3 +132,16 @@ def test_the_example_of_a_chain_runs_on_the_data_or_their_stand_in(capsys):
     assert scope["mean"].shape == scope["var"].shape == (100, 1)
     assert scope["curves"].shape == (50, 100, 7)
     assert "14 steps" in capsys.readouterr().out
+
+
+def test_the_example_of_latent_chains_runs():
+    example = next(block for block in blocks() if "bi_gplar" in block)
+    for written, shorter in (("steps=300", "steps=2"), ("n=50", "n=20"), ("inducing=25", "inducing=6")):
+        assert written in example
+        example = example.replace(written, shorter)
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    rows = len(scope["functions"].test.X)
+    assert len(scope["table"]) == rows
+    assert scope["curves"].shape == (20, rows, 3)
+    assert scope["both"].num_gps == 6

@@ -250,17 +250,26 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
         return tf.add_n([tf.reduce_sum(self.posterior.kl(layer.factors)) for layer in layers])
 
     def layers(self) -> list[Layer]:
-        """The inducing inputs of every component, and their covariance factorised."""
+        """The inducing inputs of every component, and their covariance factorised.
+
+        Covariances of inducing inputs that are not tied are factorised together.
+        """
         copies = [component.copies for component in self.components]
         locations = tf.split(tf.transpose(tf.convert_to_tensor(self.posterior.q_mu)), copies)
         scales = tf.split(tf.convert_to_tensor(self.posterior.q_sqrt), copies)
+        stacks = [KernelStack(kernel) for kernel in self.kernels]
+        free = {c: stacks[c].K(tf.convert_to_tensor(Z)) for c, Z in enumerate(self.inducing) if Z is not None}
+        roots: dict[int, tf.Tensor] = {}
+        if free:
+            together = cholesky(tf.concat([*free.values()], 0), name="Kuu")
+            roots = dict(zip(free, tf.split(together, len(free)), strict=True))
         layers: list[Layer] = []
         means: list[tf.Tensor] = []
-        parts = zip(self.components, self.inducing, locations, scales, strict=True)
-        for component, own, location, scale in parts:
+        for c, (component, location, scale) in enumerate(zip(self.components, locations, scales, strict=True)):
+            own = self.inducing[c]
             Z = self._tied(component, means) if own is None else tf.convert_to_tensor(own)
-            Kuu = KernelStack(component.kernel).K(Z)
-            L = cholesky(Kuu, name="Kuu")
+            Kuu = stacks[c].K(Z) if own is None else free[c]
+            L = cholesky(Kuu, name="Kuu") if own is None else roots[c]
             mean = tf.linalg.matmul(location, L[0], transpose_b=True) if self.posterior.whiten else location
             layers.append(Layer(Z, Factors(Kuu, L, location[:, None], scale[:, None]), mean))
             means += tf.unstack(mean)

@@ -4,6 +4,7 @@ Every drawing function takes an `Axes` first, draws on it and returns it, so tha
 """
 
 from mogp.plotting.annotators import annotator_dashboard
+from mogp.plotting.calibration import calibration
 from mogp.plotting.curves import bands, draws, trace
 from mogp.plotting.diagrams import graph
 from mogp.plotting.maps import cell_map, cell_maps
@@ -17,6 +18,7 @@ __all__ = [
     "MODEL_COLOURS",
     "annotator_dashboard",
     "bands",
+    "calibration",
     "cell_map",
     "cell_maps",
     "coregionalisation",
