@@ -73,7 +73,6 @@ chapter = Chapter("panos/3", profile=profile, seed=seed)
 RATES = (0.1, 0.05, 0.01, 0.005, 0.001)
 FAST = {
     "OvsE": {"rate": 0.1, "inducing inputs": 0.01, "parsimonious means": 0.05},
-    "OvsE-SH": {"rate": 0.1, "inducing inputs": 0.01, "parsimonious means": 0.003},
     "RM": {"rate": 0.05, "inducing inputs": 0.01, "parsimonious means": 0.002},
 }
 THESIS = {name: dict.fromkeys(rates, 0.001) for name, rates in FAST.items()}
@@ -508,7 +507,7 @@ def every(steps: int) -> int:
 
 def pace_of(method: str) -> dict[str, float]:
     """The rate of a method; those of inducing inputs and of parsimonious means, as shares of it."""
-    rates = settings.six["rates"]["-".join(part for part in method.split("-") if part not in "PF")]
+    rates = settings.six["rates"][method.split("-")[0]]
     return dict(
         rate=rates["rate"],
         pace=rates["inducing inputs"] / rates["rate"],
