@@ -103,6 +103,11 @@ class NamedOutputs:
             raise IndexError(f"no output {output}; there are {len(self.names)}.")
         return output
 
+    @property
+    def _columns(self) -> int:
+        """Columns of the inputs as kernels read them: replica numbers, where there are any, among them."""
+        return self.input_dim
+
     def _check_fits(self, data: MultiOutputData | LabelData) -> None:
         if data.num_outputs != len(self.names):
             raise ValueError(
@@ -114,8 +119,8 @@ class NamedOutputs:
                 f"the data have the outputs in the order {', '.join(data.names)}, the model in the order "
                 f"{', '.join(self.names)}; build the data in the order of the model."
             )
-        if data.input_dim != self.input_dim:
-            raise ValueError(f"the data have {data.input_dim} input columns, the model reads {self.input_dim}.")
+        if data.input_dim != self._columns:
+            raise ValueError(f"the data have {data.input_dim} input columns, the model reads {self._columns}.")
         self.likelihood.check(data)
 
     def _inputs(self, Xnew: Any) -> tf.Tensor | tf.SparseTensor:
@@ -127,7 +132,7 @@ class NamedOutputs:
             X = tf.convert_to_tensor(np.asarray(Xnew), gpflow.default_float())
         if X.shape.rank == 1:
             X = X[:, None]
-        expected = self.input_dim
+        expected = self._columns
         if X.shape.rank != 2 or X.shape[1] != expected:
             raise ValueError(f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing inputs.")
         return X

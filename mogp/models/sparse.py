@@ -93,6 +93,10 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         """Columns of the inputs."""
         return self.inducing.input_dim
 
+    @property
+    def _columns(self) -> int:
+        return self.inducing.input_dim
+
     # ------------------------------------------------------------------------------------------------- the bound
 
     def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:

@@ -86,7 +86,7 @@ def test_blocks_of_points_hold_no_more_numbers_than_allowed_and_change_nothing(m
     model = mlgpf("SE", train, factors=3, inducing=8)
     whole, bound = model.scores(test.X), float(model.elbo(train))
     monkeypatch.setattr(label_models, "_NUMBERS_AT_ONCE", 24 * 7)
-    assert [len(block) for block in model._blocks(test.X)] == [7, 7, 7, 7, 2]
+    assert [part.num_points for part in model._parts(test)] == [7, 7, 7, 7, 2]
     np.testing.assert_allclose(model.scores(test.X), whole, rtol=1e-10)
     assert float(model.elbo(train)) == pytest.approx(bound, rel=1e-10)
 
