@@ -120,7 +120,7 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         lengthscales = rows([k.lengthscales for k in kernels])
         if is_sparse(other):
             return proxy(kernels, rank=2).K_r2(weighted_square_distance(X, other, 1 / tf.square(lengthscales)))
-        if lengthscales.shape[-1] == 1:
+        if lengthscales.shape[-1] == 1 and X.shape.rank == other.shape.rank == 2:
             distance = square_distance(_active(kind, X), _active(kind, other))
             return proxy(kernels, rank=2).K_r2(distance / tf.square(lengthscales))
         A = _active(kind, X) / lengthscales
