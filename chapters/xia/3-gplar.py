@@ -278,8 +278,8 @@ places = {f"h{l}": (across[l], 1.3) for l in across} | {f"b{l}": (across[l], -1.
 places |= {f"y{l}": (across[l], 0.0) for l in across} | {"x": (2.0, 3.4), "x again": (2.0, -3.4)}
 forward = [("x", f"h{l}") for l in across] + [("h1", "h2"), ("h1", "h3"), ("h2", "h3")]
 backward = [("x again", f"b{l}") for l in across] + [("b3", "b2"), ("b3", "b1"), ("b2", "b1")]
-labels = {name: f"${name[0]}_{name[1]}$" for name in places} | {f"b{l}": f"$h'_{l}$" for l in across}
-labels |= {"x": "$\\mathbf{x}$", "x again": "$\\mathbf{x}$"}
+labels = {f"{c}{l}": f"${letter}_{l}$" for c, letter in (("h", "h"), ("b", "h'"), ("y", "y")) for l in across}
+labels |= dict.fromkeys(("x", "x again"), "$\\mathbf{x}$")
 labels |= {("x", f"h{l}"): f"$f_{l}$" for l in across} | {("x again", f"b{l}"): f"$g_{l}$" for l in across}
 with chapter.figure(
     "xia-fig-3-1",
