@@ -19,7 +19,7 @@ from mogp.models.gplar_start import (
     Order,
     Setting,
     Start,
-    adopt_gpar,
+    adopt_gpars,
     begin,
     closed_rows,
     set_up,
@@ -48,7 +48,8 @@ def gplar(
 
     components  a GP for each latent function, which reads the inputs and the functions before it: `kernels`
     inducing    "A": rows of the observations; "B": a grid or k-means with the means of `start` for the other columns,
-                fixed; "C": tied to the means of the GPs before, and trained
+                fixed; "C": tied to the means of the GPs before, and trained (by Adam: a natural gradient takes them to
+                stay where they are)
     posterior   full, from the means of `start` with standard deviations near zero
     likelihood  one for each output; Gaussian if None
 
@@ -59,11 +60,12 @@ def gplar(
         strategy: see above.
         inducing: how many inducing inputs, or the inputs themselves, `[M, P]`.
         start: "gpar" (fits a GPAR first), "zero", means `[M, J]` by function, or a fitted GPAR with the same order.
-        adopt: take over the kernels and noise variances of that GPAR too, and start the posterior of Gaussian outputs
-            at its optimum for them. (The thesis takes the means alone: training is longer by far.)
+        adopt: take over the kernels of that GPAR too, and its noise variances where they exceed `noise`, and start the
+            posterior of Gaussian outputs at its optimum for them. (The thesis takes the means alone: training is longer
+            by far.)
         order: the outputs, by name or position, in the order of the chain; that of the data if None. Outputs whose gaps
             matter most should come last.
-        noise: start value of the noise variance, where `likelihoods` is None.
+        noise: start value of the noise variance (of standardised targets), where `likelihoods` is None.
         seed: of inducing inputs and of the draws in training.
         how: `whiten`, `inner`, `samples`, `importance` of `LatentChain`.
     """
@@ -73,7 +75,7 @@ def gplar(
     functions = _single(setting.order)
     model = _chain(data, setting, components, functions, sets, shared, seed, how)
     if adopt:
-        adopt_gpar(model, first, setting.order)
+        adopt_gpars(model, [first], [setting.order], noise)
     model.start_at(means, NEAR_ZERO)
     if adopt:
         model.regress(data)
@@ -142,9 +144,8 @@ def bi_gplar(
     functions = [dict.fromkeys(places[j], weight) for j in range(J)]
     model = _chain(data, setting, components, functions, sets, shared, seed, how)
     if adopt:
-        adopt_gpar(model, first, setting.order)
-        if not light:
-            adopt_gpar(model, second, back.order, after=J)
+        directions = 1 if light else 2
+        adopt_gpars(model, [first, second][:directions], [setting.order, back.order][:directions], noise)
     model.start_at(means, NEAR_ZERO)
     if adopt and combine == "mean" and not light:
         model.regress(data)

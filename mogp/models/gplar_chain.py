@@ -406,18 +406,25 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
             return data.full()
         return data
 
-    def start_at(self, means: Sequence[npt.ArrayLike], spread: float) -> None:
-        """Set every `q(u_c)` to `N(means[c], spread² I)`, whatever the parametrisation; `means [GPs][M]`."""
+    def start_at(self, means: Sequence[npt.ArrayLike], spread: float | None = None) -> None:
+        """Set every `q(u_c)` to `N(means[c], spread² I)`, or without a spread to `N(means[c], K_c)`.
+
+        `means [GPs][M]` are of the inducing values, whatever the parametrisation. Natural gradients move a posterior
+        slowly that begins much narrower than it ends: its precision falls by a factor of 1 - gamma a step.
+        """
         wanted = [tf.constant(np.asarray(m), gpflow.default_float()) for m in means]
         eye = tf.eye(self.num_inducing, dtype=gpflow.default_float())
         q_mu: list[tf.Tensor] = []
         q_sqrt: list[tf.Tensor] = []
         for component, own in zip(self.components, self.inducing, strict=True):
             Z = self._tied(component, wanted) if own is None else tf.convert_to_tensor(own)
-            root = cholesky(KernelStack(component.kernel).K(Z), name="Kuu")[0] if self.posterior.whiten else eye
+            L = cholesky(KernelStack(component.kernel).K(Z), name="Kuu")[0]
+            S = L if spread is None else spread * eye
             for m in wanted[len(q_mu) : len(q_mu) + component.copies]:
-                q_mu.append(tf.linalg.triangular_solve(root, m[:, None])[:, 0])
-                q_sqrt.append(spread * tf.linalg.triangular_solve(root, eye))
+                both = tf.concat([m[:, None], S], 1)
+                both = tf.linalg.triangular_solve(L, both) if self.posterior.whiten else both
+                q_mu.append(both[:, 0])
+                q_sqrt.append(both[:, 1:])
         self.posterior.q_mu.assign(tf.stack(q_mu, 1))
         self.posterior.q_sqrt.assign(tf.stack(q_sqrt))
 

@@ -22,8 +22,8 @@ Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
 """Means at the inducing inputs: those of a GPAR fitted here, zeros, an array `[M, J]`, or a fitted GPAR."""
 Order: TypeAlias = Sequence[int | str] | None
 
-LEAST_NOISE = 1e-5
-"""Of variances taken over: those of a likelihood must exceed 1e-6, where its own scale has no room left."""
+MOST_EXACT = 500
+"""Rows up to which the GPAR of a start is exact."""
 
 
 class Setting(NamedTuple):
@@ -75,7 +75,7 @@ def set_up(
 
 
 def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
-    """What `start` stands for: a fitted GPAR, or means `[M, J]`."""
+    """What `start` stands for: a fitted GPAR (with the inducing inputs, for many rows), or means `[M, J]`."""
     if not isinstance(start, str):
         return start
     if start == "zero":
@@ -84,7 +84,8 @@ def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
         raise ValueError(f"start={start!r}; expected 'gpar', 'zero', means [M, J] or a fitted GPAR.")
     columns = setting.reals[:, list(setting.order)]
     names = [f"function {j}" for j in setting.order]
-    gpar = GPAR(MultiOutputData.from_arrays(data.X, columns, names=names), setting.kernels)
+    inducing = None if len(data.X) <= MOST_EXACT else setting.Z
+    gpar = GPAR(MultiOutputData.from_arrays(data.X, columns, names=names), setting.kernels, inducing=inducing)
     gpar.fit()
     return gpar
 
@@ -104,17 +105,23 @@ def start_means(setting: Setting, start: Any) -> Array:
     return means
 
 
-def adopt_gpar(model: LatentChain, gpar: Any, order: Sequence[int], after: int = 0) -> None:
-    """Give the GPs of a chain, from number `after` on, the kernels of a GPAR, and Gaussian outputs its noise."""
-    if not isinstance(gpar, GPAR):
+def adopt_gpars(model: LatentChain, gpars: Sequence[Any], orders: Sequence[Sequence[int]], least: float) -> None:
+    """Give the GPs of a chain the kernels of GPARs, one GPAR after the other, and Gaussian outputs their noise.
+
+    The noise variance is the largest that a GPAR has found, and at least `least`: where a layer fits the data exactly,
+    a path that strays a little would otherwise cost more than all else.
+    """
+    if not all(isinstance(gpar, GPAR) for gpar in gpars):
         raise ValueError("adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one.")
-    for kernel, layer in zip(model.kernels[after:], gpar.layers, strict=False):
+    layers = [layer for gpar in gpars for layer in gpar.layers]
+    for kernel, layer in zip(model.kernels, layers, strict=False):
         multiple_assign(kernel, read_values(layer.kernel))
-    outputs = [d for d, functions in enumerate(model.likelihood.latent_dims) for _ in range(functions)]
-    for function, layer in zip(order, gpar.layers, strict=True):
-        likelihood = model.likelihood.likelihoods[outputs[function]]
+    functions = [function for order in orders for function in order]
+    outputs = [d for d, size in enumerate(model.likelihood.latent_dims) for _ in range(size)]
+    for d, likelihood in enumerate(model.likelihood.likelihoods):
         if isinstance(likelihood, stock.Gaussian):
-            likelihood.variance.assign(max(float(layer.noise), LEAST_NOISE))
+            found = [float(one.noise) for one, j in zip(layers, functions, strict=True) if outputs[j] == d]
+            likelihood.variance.assign(max(least, *found))
 
 
 def closed_rows(setting: Setting, count: int, X: Array, seed: int = 0) -> list[tuple[Array, Array]]:
