@@ -9,7 +9,7 @@
 #     language: python
 #     name: python3
 #   mogp:
-#     finished: false
+#     finished: true
 # ---
 
 # %% [markdown]
@@ -45,8 +45,8 @@ settings = chapter.settings(
         exchange=dict(thin=16, steps=2, gpar_steps=2, inducing=10), paths=20, workers=0, eager=True,
     ),
     quick=dict(
-        eeg=dict(thin=4, steps=1500, gpar_steps=100, adopt=True), functions=dict(n=50, steps=1000, gpar_steps=200),
-        starts=dict(n=50, steps=1000, gpar_steps=200), currencies=FIVE,
+        eeg=dict(thin=4, steps=1500, gpar_steps=100, adopt=True), functions=dict(n=50, steps=3000, gpar_steps=200),
+        starts=dict(n=50, steps=3000, gpar_steps=200), currencies=FIVE,
         exchange=dict(thin=4, steps=200, gpar_steps=100, inducing=None), paths=100, workers=0, eager=False,
     ),
     long=dict(
@@ -386,13 +386,13 @@ with chapter.figure(
             forward_means[:, d],
             color=COLOURS["blue"],
             lw=1,
-            ls=":",
+            ls="--",
             label="inducing means $\\mathbf{m}_l$ of the forward chain",
         )
         ax.plot(time[~gap], eeg.Y[rows][~gap, d], "o", color="black", ms=2.5, label="observed")
         ax.plot(time[gap], eeg.Y[rows][gap, d], "D", mfc="white", mec="black", ms=4, label="removed")
         span = eeg.Y[:, d]
-        ax.set(title=name, ylabel="µV", ylim=(span.min() - 0.6 * np.ptp(span), span.max() + 0.6 * np.ptp(span)))
+        ax.set(title=name, ylabel="µV", ylim=(span.min() - 0.35 * np.ptp(span), span.max() + 0.35 * np.ptp(span)))
     axes[-1, 1].axis("off")
     axes[-1, 1].legend(*axes[0, 0].get_legend_handles_labels(), loc="center")
     for ax in (axes[-1, 0], axes[-2, 1]):
@@ -580,10 +580,10 @@ paths = additive_paths(3, fully=True, bidirectional=True)
 down = [p for p in paths if len(p) == 1 or p[0] > p[1]]
 places = {"x": (4.0, 5.6)} | {f"g{index(p)}": (4.0 * p[0], 4.0) for p in paths if len(p) == 1}
 places |= {
-    "h21": (2.9, 1.9), "h31": (6.5, 1.9), "h32": (8.2, 1.9), "h321": (9.6, 0.9),
-    "h12": (-0.2, 1.9), "h13": (1.5, 1.9), "h23": (5.1, 1.9), "h123": (-1.6, 0.9),
+    "h12": (-1.2, 2.0), "h13": (1.2, 2.0), "h21": (3.0, 2.0), "h23": (5.0, 2.0), "h31": (6.8, 2.0), "h32": (9.2, 2.0),
+    "h123": (-2.4, 0.5), "h321": (10.4, 0.5),
 }  # fmt: skip
-places |= {f"y{l}": (4.0 * (l - 1), -0.7) for l in (1, 2, 3)}
+places |= {f"y{l}": (4.0 * (l - 1), -0.9) for l in (1, 2, 3)}
 
 
 def node(path):
@@ -607,6 +607,7 @@ with chapter.figure(
         observed={"x", "y1", "y2", "y3"},
         colors={name: COLOURS["red"] for name in red}
         | {e: COLOURS["red"] for e in edges if e[0] in red or e[1] in red},
+        bend={("h23", "h123"): -0.16, ("h21", "h321"): 0.16},
         radius=0.42,
         fontsize=13,
     )
