@@ -23,8 +23,8 @@ MODELS = (
     "IGP", "GPAR", "GPAR backward", "DGP", "GPLAR", "GPLAR, A", "GPLAR, C", "GPLAR, from zero", "GPLAR, frozen",
     "bi-GPLAR", "bi-GPLAR, light", "additive GPLAR",
 )  # fmt: skip
-"""GPLAR is that of strategy B; "from zero" starts the posterior means at zero; "frozen" is strategy C whose inducing
-inputs were put together once, as in the author's code, and do not follow the means."""
+"""GPLAR is that of strategy B; "from zero" starts its posterior means at zero inside gaps; "frozen" is strategy C whose
+inducing inputs were put together once, as in the author's code: the first layer's move, the others do not follow."""
 SCORES = ("smse", "smse_train", "hll", "hll_published", "coverage90", "coverage95", "sd_held_out", "sd_elsewhere")
 _WARM_UP = 20
 LEVELS = np.linspace(0.05, 0.95, 19)
@@ -49,10 +49,11 @@ class Mixture(NamedTuple):
         paths = model.paths(X, samples, seed)
         mean, var = (np.asarray(a) for a in paths[:2])
         noise = np.array([float(np.asarray(one.variance)) for one in model.likelihood.likelihoods])
-        if hasattr(model, "location"):
-            return cls(model.location + model.scale * mean, model.scale**2 * var, model.scale**2 * noise)
-        units = np.array([model.scale[name].sd for name in model.names])
-        return cls(mean, var, units**2 * noise)
+        if isinstance(model.scale, dict):
+            units = np.array([model.scale[name].sd for name in model.names])
+            return cls(mean, var, units**2 * noise)
+        latent: Any = model
+        return cls(latent.location + latent.scale * mean, latent.scale**2 * var, latent.scale**2 * noise)
 
     def log_density(self, y: Array, d: int) -> Array:
         """`log 1/S Σ N(y | mean, var + noise)` `[N]` of one output."""
@@ -155,8 +156,6 @@ class _Trainer:
             weight[own.rows, d] = 1.0
         _assign(self.model.variables, [v.numpy() for v in model.variables])
         _assign(self.optimizer.variables, self._fresh)
-        if hasattr(self.optimizer, "_moves"):
-            self.optimizer._moves.before.assign(self.model.posterior.q_mu)
         arrays = (tf.constant(a) for a in (data.X, Y, weight))
         bound = -float(self._run(*arrays, tf.constant(steps)))
         _assign(model.variables, [v.numpy() for v in self.model.variables])
@@ -211,9 +210,8 @@ def chain_run(
     inducing: int | None = None,
     steps: int = 200,
     gpar_steps: int = 200,
-    rate: float = 0.01,
-    gamma: float = 0.1,
-    whiten: bool = False,
+    rate: float = 1e-3,
+    gamma: float = 0.0,
     adopt: bool = True,
     noise: float = 0.01,
     grid: int = 0,
@@ -233,9 +231,8 @@ def chain_run(
         inducing: inducing inputs of a chain; one at every input if None.
         steps: of training, for chains.
         gpar_steps: of L-BFGS for each layer of GPAR.
-        rate, gamma: see `train_chain`. Where inducing inputs move ("GPLAR, C" and "frozen"), Adam alone, at a tenth of the
-            rate: a natural gradient takes them to stay where they are.
-        whiten: parametrisation of the posteriors; un-whitened in the thesis.
+        rate, gamma: see `train_chain`; posteriors are not whitened, as in the thesis. A DGP, which starts from its
+            prior, is whitened and trained by Adam with ten times the rate.
         adopt: see `gplar`.
         noise: start value of noise variances.
         grid: points of a grid on which curves are kept; at the rows of the data if zero.
@@ -243,10 +240,11 @@ def chain_run(
         seed: of draws.
 
     Returns:
-        `outputs` that have held-out targets, as positions; for the `K` models `scores` `[K, outputs, SCORES]`, `ranks`
-        `[K, outputs, T]` of held-out targets (NaN where an output has fewer) at `test_x` `[outputs, T]`, `x`, and `curves` `[K, 3, points, D]`
-        with mean and 95 % band of all outputs; `bounds` and `times` `[K]`; `inducing_x`, `inducing_means`
-        `[K, M, D]` of chains with a GP for each output (NaN for others); `variances` of the kernels of the last chain.
+        `outputs` that have held-out targets, as positions; `x`; and for the `K` models `scores`
+        `[K, outputs, SCORES]`; `ranks` `[K, outputs, T]` of held-out targets (NaN where an output has fewer) at
+        `test_x` `[outputs, T]`; `curves` `[K, 3, points, D]` with mean and 95 % band of all outputs; `bounds` and
+        `times` `[K]`; `inducing_x` and `inducing_means` `[K, M, D]` of chains with a GP for each output (NaN for
+        others); `variances` of the kernels of the last chain.
     """
     from mogp.kernels import LayerKernels
 
@@ -258,7 +256,7 @@ def chain_run(
     X = np.linspace(whole.X.min(), whole.X.max(), grid)[:, None] if grid else np.unique(whole.X, axis=0)
     held = [d for d in range(train.num_outputs) if np.isfinite(test.Y[:, d]).any()]
     most = max(int(np.isfinite(test.Y[:, d]).sum()) for d in held)
-    fitter = _Fitter(train, recipe, inducing, steps, gpar_steps, rate, gamma, whiten, adopt, noise, seed)
+    fitter = _Fitter(train, recipe, inducing, steps, gpar_steps, rate, gamma, adopt, noise, seed)
     M, D = len(fitter.Z), train.num_outputs
     found: dict[str, Any] = {
         "test_x": np.full((len(held), most), np.nan),
@@ -315,16 +313,14 @@ class _Fitter:
         gpar_steps: int,
         rate: float,
         gamma: float,
-        whiten: bool,
         adopt: bool,
         noise: float,
         seed: int,
     ) -> None:
-        from mogp.models.gplar_start import inducing_inputs
+        from mogp.models.gpar import inducing_inputs
 
         self.data, self.recipe, self.steps, self.gpar_steps = data, recipe, steps, gpar_steps
         self.rate, self.gamma, self.adopt, self.noise, self.seed = rate, gamma, adopt, noise, seed
-        self.whiten = whiten
         self.Z = inducing_inputs(data, len(data.X) if inducing is None else inducing, seed)
         self._gpars: dict[tuple[str, ...], GPAR] = {}
 
@@ -334,8 +330,7 @@ class _Fitter:
             model = self.gpar(name == "GPAR backward")
             return model, model.elbo()
         chain = self.chain(name)
-        moving = name in ("GPLAR, C", "GPLAR, frozen")
-        rate, gamma = (0.1 * self.rate, 0.0) if moving else (self.rate, self.gamma)
+        rate, gamma = (10 * self.rate, 0.0) if name == "DGP" else (self.rate, self.gamma)
         return chain, train_chain(chain, self.data, self.steps, rate, gamma)
 
     def gpar(self, backward: bool = False) -> GPAR:
@@ -352,32 +347,38 @@ class _Fitter:
     def chain(self, name: str) -> LatentChain:
         """One of the chains of `MODELS`, not trained."""
         from mogp.models import additive_gplar, bi_gplar, dgp, gplar, igp
-        from mogp.models.gplar_start import adopt_gpars
 
-        common: dict[str, Any] = {"inducing": self.Z, "noise": self.noise, "whiten": self.whiten, "seed": self.seed}
+        if name not in MODELS:
+            raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}.")
+        common: dict[str, Any] = {"inducing": self.Z, "noise": self.noise, "whiten": False, "seed": self.seed}
         if name == "IGP":
             model = igp(self.data, self.recipe, **common)
             model.regress(self.data)
             return model
         if name == "DGP":
-            width = np.min(self.recipe.input_lengthscale)
-            return dgp(self.data, lengthscale=float(width), **common)
-        forward, order = self.gpar(), tuple(range(self.data.num_outputs))
+            widest = float(np.min(self.recipe.input_lengthscale))
+            return dgp(self.data, lengthscale=widest, **{**common, "whiten": True})
+        forward = self.gpar()
         if name.startswith("bi-GPLAR"):
             light = name == "bi-GPLAR, light"
             starts = (forward, "zero" if light else self.gpar(True))
             return bi_gplar(self.data, self.recipe, light=light, start=starts, adopt=self.adopt, **common)
         if name == "additive GPLAR":
             return additive_gplar(self.data, self.recipe, start=forward, **common)
-        if name not in MODELS:
-            raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}.")
         strategy: Any = {"GPLAR, A": "A", "GPLAR, C": "C"}.get(name, "B")
-        plain = name in ("GPLAR", "GPLAR, C", "GPLAR, frozen")
-        model = gplar(self.data, self.recipe, strategy=strategy, start=forward, adopt=self.adopt and plain, **common)
+        adopt = self.adopt and strategy != "A"
+        model = gplar(self.data, self.recipe, strategy=strategy, start=forward, adopt=adopt, **common)
         if name == "GPLAR, from zero":
-            if self.adopt:
-                adopt_gpars(model, [forward], [order], self.noise)
-            model.start_at(np.zeros((len(order), len(self.Z))), None if self.gamma else 1e-4)
+            model.posterior.q_mu.assign(np.where(self._in_gaps(), 0.0, model.posterior.q_mu))
         if name == "GPLAR, frozen":
             model.inducing[0].trainable = True
         return model
+
+    def _in_gaps(self) -> Array:
+        """`[M, D]`: whether the data input nearest to an inducing input has no target of an output."""
+        nearest = np.argmin(np.square(self.Z[:, None] - self.data.X).sum(-1), 1)
+        observed = np.zeros((len(self.data.X), self.data.num_outputs), bool)
+        for d, own in enumerate(self.data.outputs):
+            observed[own.rows, d] = True
+        missing: Array = ~observed[nearest]
+        return missing
