@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import time
 import warnings
@@ -54,6 +55,15 @@ class Mixture(NamedTuple):
             return cls(mean, var, units**2 * noise)
         latent: Any = model
         return cls(latent.location + latent.scale * mean, latent.scale**2 * var, latent.scale**2 * noise)
+
+    def rows(self, which: Any) -> Mixture:
+        """The predictions of some rows."""
+        return Mixture(self.mean[:, which], self.var[:, which], self.noise)
+
+    def split(self, *sizes: int) -> list[Mixture]:
+        """The first so many rows, the next so many, …, and what is left."""
+        ends = [0, *np.cumsum(sizes), self.mean.shape[1]]
+        return [self.rows(slice(start, stop)) for start, stop in itertools.pairwise(ends)]
 
     def log_density(self, y: Array, d: int) -> Array:
         """`log 1/S Σ N(y | mean, var + noise)` `[N]` of one output."""
@@ -271,11 +281,13 @@ def chain_run(
         began = time.perf_counter()
         model, found["bounds"][k] = fitter.fitted(name)
         found["times"][k] = time.perf_counter() - began
-        at_test, at_train = (Mixture.of(model, part, samples, seed) for part in (test.X, train.X))
+        at_test, at_train, at_x = Mixture.of(model, np.vstack([test.X, train.X, X]), samples, seed).split(
+            len(test.X), len(train.X)
+        )
         for i, d in enumerate(held):
             here = np.isfinite(test.Y[:, d])
             y, y_train = test.Y[here, d], train.outputs[d].Y[:, 0]
-            part = Mixture(at_test.mean[:, here], at_test.var[:, here], at_test.noise)
+            part = at_test.rows(here)
             rank, mean = part.rank(y, d), part.mean[..., d].mean(0)
             found["ranks"][k, i, : len(y)] = rank
             found["test_x"][i, : len(y)] = test.X[here, 0]
@@ -288,7 +300,6 @@ def chain_run(
                 part.sd()[:, d].mean(),
                 at_train.sd()[train.outputs[d].rows, d].mean(),
             )
-        at_x = Mixture.of(model, X, samples, seed + 1)
         found["curves"][k] = at_x.mean.mean(0), *at_x.band()
         if name.startswith("GPLAR") and name != "GPLAR, A":
             means = np.column_stack([np.asarray(layer.mean[0]) for layer in model.layers()])
@@ -346,6 +357,8 @@ class _Fitter:
 
     def chain(self, name: str) -> LatentChain:
         """One of the chains of `MODELS`, not trained."""
+        from gpflow import set_trainable
+
         from mogp.models import additive_gplar, bi_gplar, dgp, gplar, igp
 
         if name not in MODELS:
@@ -371,7 +384,7 @@ class _Fitter:
         if name == "GPLAR, from zero":
             model.posterior.q_mu.assign(np.where(self._in_gaps(), 0.0, model.posterior.q_mu))
         if name == "GPLAR, frozen":
-            model.inducing[0].trainable = True
+            set_trainable(model.inducing[0], True)
         return model
 
     def _in_gaps(self) -> Array:

@@ -18,7 +18,7 @@ from gpflow.likelihoods import Likelihood
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
 from mogp.batches import Batch, OutputBatch
-from mogp.data import Array, MultiOutputData
+from mogp.data import Array, MultiOutputData, Output
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.likelihoods import PerOutput, ReadsFunctions, Softmax
 from mogp.likelihoods.groups import groups
@@ -437,23 +437,38 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
         $\mathbf y$. GPs that read other GPs alone (no inputs) are left as they are.
         """
         X = tf.constant(data.X, gpflow.default_float())
-        nothing = tf.zeros([self.num_gps, 1, len(data.X)], X.dtype)
-        eye = tf.eye(self.num_inducing, dtype=X.dtype)
-        for number, output in self._regressed().items():
-            own = data.outputs[output]
-            y = tf.constant((own.Y - self.location[output]) / self.scale[output], X.dtype)
-            noise = tf.convert_to_tensor(self.likelihood.likelihoods[output].variance)
-            layer, Kuf = self._covariances(number, X, nothing)
-            A = tf.gather(tf.linalg.triangular_solve(layer.factors.cholesky[0], Kuf), own.rows, axis=1)
-            precision = eye + tf.linalg.matmul(A, A, transpose_b=True) / noise
-            upper = tf.reverse(cholesky(tf.reverse(precision, [0, 1]), 0.0, "a precision"), [0, 1])
-            root = tf.transpose(tf.linalg.triangular_solve(upper, eye, lower=False))
-            mean = tf.linalg.matmul(root, tf.linalg.matmul(root, tf.linalg.matmul(A, y), transpose_a=True)) / noise
-            if not self.posterior.whiten:
-                mean, root = (tf.linalg.matmul(layer.factors.cholesky[0], a) for a in (mean, root))
-            place = tf.range(self.num_gps) == number
-            self.posterior.q_mu.assign(tf.where(place, mean, self.posterior.q_mu))
-            self.posterior.q_sqrt.assign(tf.where(place[:, None, None], root, self.posterior.q_sqrt))
+        outputs = self._regressed()
+        q_mu, q_sqrt = tf.unstack(self.posterior.q_mu, axis=1), tf.unstack(self.posterior.q_sqrt)
+        values: list[tf.Tensor] = []
+        means: list[tf.Tensor] = []
+        for component, own in zip(self.components, self.inducing, strict=True):
+            kernel = KernelStack(component.kernel)
+            Z = self._tied(component, means) if own is None else tf.convert_to_tensor(own)
+            L = cholesky(kernel.K(Z), name="Kuu")[0]
+            A = tf.linalg.triangular_solve(L, kernel.K(Z, _columns(component, X, values))[0])
+            for number in range(len(values), len(values) + component.copies):
+                if number in outputs:
+                    m, S = self._regression(data.outputs[outputs[number]], outputs[number], A)
+                    white = self.posterior.whiten
+                    q_mu[number], q_sqrt[number] = (m, S) if white else (tf.linalg.matvec(L, m), tf.linalg.matmul(L, S))
+                m = q_mu[number]
+                m = m if self.posterior.whiten else tf.linalg.triangular_solve(L, m[:, None])[:, 0]
+                values.append(tf.linalg.matvec(A, m, transpose_a=True)[None])
+                means.append(tf.linalg.matvec(L, m))
+        self.posterior.q_mu.assign(tf.stack(q_mu, 1))
+        self.posterior.q_sqrt.assign(tf.stack(q_sqrt))
+
+    def _regression(self, own: Output, output: int, A: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and factor of the best whitened posterior of a regression on the targets of an output."""
+        y = tf.constant((own.Y[:, 0] - self.location[output]) / self.scale[output], A.dtype)
+        noise = tf.convert_to_tensor(self.likelihood.likelihoods[output].variance)
+        A = tf.gather(A, own.rows, axis=1)
+        eye = tf.eye(self.num_inducing, dtype=A.dtype)
+        precision = eye + tf.linalg.matmul(A, A, transpose_b=True) / noise
+        upper = tf.reverse(cholesky(tf.reverse(precision, [0, 1]), 0.0, "a precision"), [0, 1])
+        root = tf.transpose(tf.linalg.triangular_solve(upper, eye, lower=False))
+        mean = tf.linalg.matvec(root, tf.linalg.matvec(root, tf.linalg.matvec(A, y), transpose_a=True)) / noise
+        return mean, root
 
     def _regressed(self) -> dict[int, int]:
         """The GPs that read the inputs, with copies of one only, and their outputs where those are Gaussian."""
@@ -465,19 +480,6 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
         starts = np.cumsum([0, *(component.copies for component in self.components)])
         reading = {int(n) for n, component in zip(starts, self.components, strict=False) if component.inputs}
         return {number: d for number, d in sorted(found.items()) if number in reading}
-
-    def _covariances(self, number: int, X: tf.Tensor, noise: tf.Tensor) -> tuple[Layer, tf.Tensor]:
-        """The layer of a GP, and the covariances `[M, S N]` of its inducing values with its values along paths."""
-        layers = self.layers()
-        draws: list[tf.Tensor] = []
-        for component, layer in zip(self.components, layers, strict=True):
-            kernel, columns = KernelStack(component.kernel), _columns(component, X, draws)
-            Kuf = kernel.K(layer.Z, columns)
-            if len(draws) == number:
-                return layer, Kuf[0]
-            mean, _ = self.posterior.project(layer.factors, Kuf, kernel.K_diag(columns))
-            draws += tf.unstack(tf.reshape(mean, [component.copies, -1, tf.shape(X)[0]]))
-        raise ValueError(f"there is no GP {number}.")
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the likelihoods allow."""
