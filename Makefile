@@ -58,6 +58,7 @@ bench-peers:  ## speed against GPyTorch, GPy, gpar and Omikuji, in an environmen
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-peers.txt
 	cd benchmarks && ../$(BIN)/python peers.py ../.venv-peers/bin/python
 	cd benchmarks && ../$(BIN)/python labels_peer.py ../.venv-peers/bin/python
+	cd benchmarks && ../$(BIN)/python gaps_peer.py ../.venv-peers/bin/python
 
 clean:  ## remove what was built
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,10 @@
-"""PyPI's `gpar` on the EEG split: time of a fit, or of joint draws, in the peers' environment; prints one JSON line.
+"""PyPI's `gpar` in the peers' environment: time of a fit or of joint draws, or predictive means; prints one JSON line.
 
-Usage: python peer_gpar.py fit|samples FILE, where FILE holds arrays X [N, 1], Y [N, D] (NaN where missing) and Xnew.
-The model is that of gpar_fit.py: squared exponential kernels over time and over the outputs before, `replace` and
-`impute`, one thread. The JSON also holds the log evidence at the start values, which peers.py compares with ours.
+Usage: python peer_gpar.py fit|samples FILE, where FILE holds arrays X [N, 1], Y [N, D] (NaN where missing) and Xnew; or
+python peer_gpar.py means FILE STEPS SETTINGS, with the arguments of `GPARRegressor` as JSON: means at X.
+The model that is timed is that of gpar_fit.py: squared exponential kernels over time and over the outputs before,
+`replace` and `impute`, one thread. The JSON also holds the log evidence at the start values, which peers.py compares
+with ours.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import io
 import json
 import sys
 import time
+from importlib.metadata import version
 
 import numpy as np
 
@@ -56,6 +59,24 @@ def main(what: str, file: str) -> None:
     print(json.dumps({"first": first, "step": later, "objective": objective}), file=sys.__stdout__)
 
 
+def means(file: str, steps: int, settings: str) -> None:
+    import torch
+    from gpar import GPARRegressor
+
+    torch.set_num_threads(1)
+    with np.load(file) as arrays:
+        X, Y = arrays["X"], arrays["Y"]
+    began = time.perf_counter()
+    model = GPARRegressor(noise=NOISE, impute=True, normalise_y=True, **json.loads(settings))
+    model.fit(X, Y, iters=steps)
+    mean = model.predict(X, num_samples=100, latent=True)
+    found = {"version": version("gpar"), "mean": np.asarray(mean).tolist(), "seconds": time.perf_counter() - began}
+    print(json.dumps(found), file=sys.__stdout__)
+
+
 if __name__ == "__main__":
     with contextlib.redirect_stdout(io.StringIO()):
-        main(sys.argv[1], sys.argv[2])
+        if sys.argv[1] == "means":
+            means(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        else:
+            main(sys.argv[1], sys.argv[2])

@@ -164,11 +164,11 @@ class _Trainer:
         for d, own in enumerate(data.outputs):
             Y[own.rows, d] = (own.Y[:, 0] - model.location[d]) / model.scale[d]
             weight[own.rows, d] = 1.0
-        _assign(self.model.variables, [v.numpy() for v in model.variables])
+        _assign(_state(self.model), [v.numpy() for v in _state(model)])
         _assign(self.optimizer.variables, self._fresh)
         arrays = (tf.constant(a) for a in (data.X, Y, weight))
         bound = -float(self._run(*arrays, tf.constant(steps)))
-        _assign(model.variables, [v.numpy() for v in self.model.variables])
+        _assign(_state(model), [v.numpy() for v in _state(self.model)])
         return bound
 
 
@@ -190,6 +190,11 @@ def train_chain(model: LatentChain, data: MultiOutputData, steps: int, rate: flo
     if form not in _TRAINERS:
         _TRAINERS[form] = _Trainer(model, rate, gamma)
     return _TRAINERS[form].train(model, data, steps)
+
+
+def _state(model: LatentChain) -> list[Any]:
+    """All that training changes: the variables, and where the stream of draws has got to."""
+    return [*model.variables, model.generator.state]
 
 
 def _assign(variables: Sequence[Any], values: Sequence[Array]) -> None:
@@ -217,16 +222,10 @@ def chain_run(
     test_options: Mapping[str, Any] | None = None,
     thin: int = 1,
     kernels: Mapping[str, Any] | None = None,
-    inducing: int | None = None,
-    steps: int = 200,
-    gpar_steps: int = 200,
-    rate: float = 1e-3,
-    gamma: float = 0.0,
-    adopt: bool = True,
-    noise: float = 0.01,
     grid: int = 0,
     samples: int = 100,
     seed: int = 0,
+    **how: Any,
 ) -> dict[str, Any]:
     """Fit some of `MODELS` to the training part of a data set with real outputs, and score what was held out.
 
@@ -238,16 +237,10 @@ def chain_run(
         test_options: of the loader, for another draw of the data to test on, where the data have no split.
         thin: keep every so many rows.
         kernels: of `LayerKernels`.
-        inducing: inducing inputs of a chain; one at every input if None.
-        steps: of training, for chains.
-        gpar_steps: of L-BFGS for each layer of GPAR.
-        rate, gamma: see `train_chain`; posteriors are not whitened, as in the thesis. A DGP, which starts from its
-            prior, is whitened and trained by Adam with ten times the rate.
-        adopt: see `gplar`.
-        noise: start value of noise variances.
         grid: points of a grid on which curves are kept; at the rows of the data if zero.
         samples: paths of a prediction.
         seed: of draws.
+        how: further arguments of `Fitter`.
 
     Returns:
         `outputs` that have held-out targets, as positions; `x`; and for the `K` models `scores`
@@ -266,7 +259,7 @@ def chain_run(
     X = np.linspace(whole.X.min(), whole.X.max(), grid)[:, None] if grid else np.unique(whole.X, axis=0)
     held = [d for d in range(train.num_outputs) if np.isfinite(test.Y[:, d]).any()]
     most = max(int(np.isfinite(test.Y[:, d]).sum()) for d in held)
-    fitter = _Fitter(train, recipe, inducing, steps, gpar_steps, rate, gamma, adopt, noise, seed)
+    fitter = Fitter(train, recipe, seed=seed, **how)
     M, D = len(fitter.Z), train.num_outputs
     found: dict[str, Any] = {
         "test_x": np.full((len(held), most), np.nan),
@@ -312,21 +305,35 @@ def _variances(kernel: Any) -> list[Any]:
     return [np.asarray(part.variance).reshape(-1).tolist() for part in getattr(kernel, "kernels", [kernel])]
 
 
-class _Fitter:
-    """Fits models to one data set; GPARs that several of them start from are fitted once."""
+class Fitter:
+    """Fits models to one data set; GPARs that several of them start from are fitted once.
+
+    Args:
+        data: with one real target column an output.
+        recipe: kernels of the layers.
+        inducing: inducing inputs of a chain; one at every input if None.
+        steps: of training, for chains.
+        gpar_steps: of L-BFGS for each layer of GPAR.
+        rate, gamma: see `train_chain`; posteriors are not whitened, as in the thesis. A DGP, which starts from its
+            prior, is whitened and trained by Adam with ten times the rate.
+        adopt: see `gplar`.
+        noise: start value of noise variances.
+        seed: of draws.
+    """
 
     def __init__(
         self,
         data: MultiOutputData,
         recipe: LayerKernels,
-        inducing: int | None,
-        steps: int,
-        gpar_steps: int,
-        rate: float,
-        gamma: float,
-        adopt: bool,
-        noise: float,
-        seed: int,
+        *,
+        inducing: int | None = None,
+        steps: int = 200,
+        gpar_steps: int = 200,
+        rate: float = 1e-3,
+        gamma: float = 0.0,
+        adopt: bool = True,
+        noise: float = 0.01,
+        seed: int = 0,
     ) -> None:
         from mogp.models.gpar import inducing_inputs
 
