@@ -28,7 +28,8 @@ class RationalQuadratic(SlowRationalQuadratic):
     r"""GPflow's $v\,(1 + r^2/2\alpha)^{-\alpha}$, by exponential and logarithm: the gradient of a power is slow."""
 
     def K_r2(self, r2: tf.Tensor) -> tf.Tensor:
-        """The covariance at squared scaled distances."""
+        """The covariance at squared scaled distances (which rounding may have made negative)."""
+        r2 = tf.maximum(r2, 0)
         return self.variance * tf.exp(-self.alpha * tf.math.log1p(0.5 * r2 / self.alpha))
 
 

@@ -22,6 +22,9 @@ Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
 """Means at the inducing inputs: those of a GPAR fitted here, zeros, an array `[M, J]`, or a fitted GPAR."""
 Order: TypeAlias = Sequence[int | str] | None
 
+SANE = {"variance": (1e-6, 1e6), "lengthscales": (1e-3, 1e4), "alpha": (1e-3, 1e3)}
+"""Ranges of kernel parameters that are taken over: those of terms that GPAR has no use for run off to 1e-8 or 1e8, where
+gradients through sampled paths overflow."""
 MOST_EXACT = 500
 """Rows up to which the GPAR of a start is exact."""
 
@@ -115,7 +118,8 @@ def adopt_gpars(model: LatentChain, gpars: Sequence[Any], orders: Sequence[Seque
         raise ValueError("adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one.")
     layers = [layer for gpar in gpars for layer in gpar.layers]
     for kernel, layer in zip(model.kernels, layers, strict=False):
-        multiple_assign(kernel, read_values(layer.kernel))
+        found = read_values(layer.kernel).items()
+        multiple_assign(kernel, {path: np.clip(value, *SANE[path.split(".")[-1]]) for path, value in found})
     functions = [function for order in orders for function in order]
     outputs = [d for d, size in enumerate(model.likelihood.latent_dims) for _ in range(size)]
     for d, likelihood in enumerate(model.likelihood.likelihoods):

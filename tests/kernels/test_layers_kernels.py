@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from mogp.kernels import KernelStack, LayerKernels
+from mogp.kernels.layers import RationalQuadratic
 
 D, N = 2, 6
 RNG = np.random.default_rng(0)
@@ -119,3 +120,10 @@ def test_wrong_choices_are_named(given, said):
         LayerKernels(**{"input_dim": 2, **given})
     with pytest.raises(ValueError, match="position 0"):
         LayerKernels(1).layer(-1)
+
+
+def test_a_rational_quadratic_is_finite_where_rounding_makes_distances_negative():
+    kernel = RationalQuadratic(lengthscales=1e-7, alpha=1e-8)
+    x = 0.7 + 1e-12 * np.arange(40)[:, None]
+    r2 = np.square(x - x.T) / 1e-14
+    np.testing.assert_allclose(kernel(x), np.exp(-1e-8 * np.log1p(0.5 * r2 / 1e-8)), atol=1e-6)
