@@ -270,7 +270,7 @@ summary.round(2)
 STARTS = ("stated", "small", "independent")
 
 
-def start_run(start, source, n, steps, gpar_steps, seed):
+def start_run(start, source, n, steps, gpar_steps, looks, seed):
     """Bound, and error of y3 in a gap, on the way: GPLAR from stated and from small start values, independent GPs."""
     toy = load_rows("xia-functions", source, {"n": n})
     gap = (toy.X[:, 0] >= 0.4) & (toy.X[:, 0] <= 0.6)
@@ -292,15 +292,17 @@ def start_run(start, source, n, steps, gpar_steps, seed):
     model.regress(data)
     noise = tf.constant(np.random.default_rng(seed).standard_normal((model.num_gps, 50, n)))
     h, bounds, errors = toy.extras["h"][gap, 2], [], []
-    for _ in range(settings.looks):
-        trained(model, data, max(steps // settings.looks, 1))
+    for _ in range(looks):
+        trained(model, data, max(steps // looks, 1))
         bounds.append(float(model.elbo(data, noise)))
         errors.append(float(smse(h, np.asarray(model.predict_f(toy.X[gap], "y3").mean)[:, 0])))
     return {"bound": bounds, "smse": errors}
 
 
 starts = swept(
-    start_run, [dict(start=s, source=functions.source, **settings.functions, seed=seed) for s in STARTS], "gplar-starts"
+    start_run,
+    [dict(start=s, source=functions.source, **settings.functions, looks=settings.looks, seed=seed) for s in STARTS],
+    "gplar-starts",
 ).set_index("start")
 looked = [max(settings.functions["steps"] // settings.looks, 1) * (i + 1) for i in range(settings.looks)]
 pd.concat(
@@ -384,7 +386,7 @@ with chapter.figure(
 
 
 # %%
-def diagnosis_run(source, thin, steps, gpar_steps, paths, seed):
+def diagnosis_run(source, thin, steps, gpar_steps, looks, paths, seed):
     """GPAR, and GPLAR with a light chain back, on the electrodes: means, bands and sds, variances of the kernels."""
     eeg = load_rows("eeg", source, {"missing": "diagnosis"}, thin)
     data = eeg.train.data
@@ -395,8 +397,8 @@ def diagnosis_run(source, thin, steps, gpar_steps, paths, seed):
         data, kernels, combine="sum", light=True, start=(first, "zero"), adopt=True, inducing=eeg.X, whiten=False, seed=seed
     )  # fmt: skip
     bounds, covered = [], []
-    for _ in range(settings.looks):
-        bounds.append(trained(chain, data, max(steps // settings.looks, 1)))
+    for _ in range(looks):
+        bounds.append(trained(chain, data, max(steps // looks, 1)))
         mixture = Mixture.of(chain, eeg.X, paths, seed)
         lower, upper = mixture.band()
         inside = (lower <= eeg.Y) & (upper >= eeg.Y)
@@ -419,7 +421,9 @@ def diagnosis_run(source, thin, steps, gpar_steps, paths, seed):
 
 eeg = chapter.load("eeg", missing="diagnosis")
 found = swept(
-    diagnosis_run, [dict(source=eeg.source, **settings.eeg, paths=settings.paths, seed=seed)], "gplar-diagnosis"
+    diagnosis_run,
+    [dict(source=eeg.source, **settings.eeg, looks=settings.looks, paths=settings.paths, seed=seed)],
+    "gplar-diagnosis",
 ).iloc[0]
 rows = np.arange(0, len(eeg), settings.eeg["thin"])
 time, removed = eeg.X[rows, 0], eeg.held_out[rows]
