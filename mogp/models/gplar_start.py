@@ -23,8 +23,8 @@ Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
 Order: TypeAlias = Sequence[int | str] | None
 
 SANE = {"variance": (1e-6, 1e6), "lengthscales": (1e-3, 1e4), "alpha": (1e-3, 1e3)}
-"""Ranges of kernel parameters that are taken over: those of terms that GPAR has no use for run off to 1e-8 or 1e8, where
-gradients through sampled paths overflow."""
+"""Ranges of kernel parameters that are taken over: those of terms that GPAR has no use for run off to 1e-8 or 1e8,
+where gradients through sampled paths overflow."""
 MOST_EXACT = 500
 """Rows up to which the GPAR of a start is exact."""
 
