@@ -69,6 +69,7 @@ def labels_run(
             kind: Any = name.removeprefix("GPLAR, ")
             recipe = LayerKernels(1, kind, input_lengthscale=0.02, linear_variance=1.0)
             model = gplar(train, recipe, kinds, strategy="B", inducing=inducing, seed=seed, whiten=False)
+            _widen(model)
         train_chain(model, train, steps, rate, gamma)
         p = expit(np.asarray(model.paths(x, samples, seed).draws)[..., -1])
         found["mean"].append(p.mean(0))
@@ -125,6 +126,7 @@ def landmine_run(
             first = GPAR(data, recipe, noise=0.1)
             first.fit(gpar_steps)
             model = gplar(data, recipe, kinds, strategy="B", start=first, inducing=inducing, seed=trial, whiten=False)
+            _widen(model)
         train_chain(model, data, steps, rate, gamma)
         for task, (X, labels) in enumerate(held):
             scores[k, task] = auc(labels, np.asarray(model.predict_y(X, task, samples)[0])[:, 0])
@@ -312,6 +314,11 @@ def property_kernels() -> Any:
     from mogp.kernels import LayerKernels
 
     return LayerKernels(2, "linear+nonlinear", input_lengthscale=0.1, linear_variance=1.0)
+
+
+def _widen(chain: LatentChain) -> None:
+    """Keep the means and start the spread at the prior's: natural gradients widen a posterior slowly."""
+    chain.start_at([np.asarray(layer.mean[0]) for layer in chain.layers()])
 
 
 def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = True) -> GPAR:
