@@ -30,6 +30,7 @@ def labels_run(
     steps: int = 400,
     rate: float = 0.03,
     gamma: float = 0.1,
+    gpar_steps: int = 200,
     points: int = 200,
     samples: int = 200,
     seed: int = 0,
@@ -41,24 +42,27 @@ def labels_run(
         models: some of `LABEL_MODELS`; the kind is that of the kernels over outputs.
         inducing: inducing inputs of each GP, evenly spaced, which stay where they are.
         steps, rate, gamma: see `train_chain`.
+        gpar_steps: of L-BFGS for each layer of the GPAR (on labels as numbers) that chains start from.
         points: of the grid.
         samples: paths of a prediction.
         seed: of the data and of the draws.
 
     Returns:
         `x`, the true probability `truth` and, for each model, `mean`, `lower` and `upper` (95 % of the paths) of the
-        probability of the last output, `[K, points]`.
+        probability of the last output, `[K, points]`; `bounds`, after training, from 50 paths.
     """
     from gpflow import set_trainable
 
     from mogp.kernels import LayerKernels
     from mogp.likelihoods import Bernoulli, Gaussian
-    from mogp.models import gplar, igp
+    from mogp.models import GPAR, gplar, igp
 
     whole = load_rows("xia-hetero", "synthetic", {"dependence": dependence, "seed": seed})
     train, every = whole.train.data, max(1, len(whole.extras["x"]) // points)
     x, truth = whole.extras["x"][::every], expit(whole.extras["truth"][::every, -1])
+    noise = np.random.default_rng(seed).standard_normal((train.num_outputs, 50, len(train.X)))
     found: dict[str, list[Array]] = {"mean": [], "lower": [], "upper": []}
+    bounds = []
     for name in models:
         kinds = {o: Gaussian(0.01) if d < 2 else Bernoulli() for d, o in enumerate(train.names)}
         if name == "IGP":
@@ -68,14 +72,17 @@ def labels_run(
         else:
             kind: Any = name.removeprefix("GPLAR, ")
             recipe = LayerKernels(1, kind, input_lengthscale=0.02, linear_variance=1.0)
-            model = gplar(train, recipe, kinds, strategy="B", inducing=inducing, seed=seed, whiten=False)
-            _widen(model)
+            first = GPAR(train, recipe)
+            first.fit(gpar_steps)
+            model = gplar(train, recipe, kinds, strategy="B", start=first, inducing=inducing, seed=seed, whiten=False)
         train_chain(model, train, steps, rate, gamma)
+        bounds.append(float(model.elbo(train, noise)))
         p = expit(np.asarray(model.paths(x, samples, seed).draws)[..., -1])
         found["mean"].append(p.mean(0))
         for side, q in (("lower", 0.025), ("upper", 0.975)):
             found[side].append(np.quantile(p, q, axis=0))
-    return {"x": x[:, 0], "truth": truth, **{name: np.array(values) for name, values in found.items()}}
+    curves = {name: np.array(values) for name, values in found.items()}
+    return {"x": x[:, 0], "truth": truth, "bounds": bounds, **curves}
 
 
 def landmine_run(
