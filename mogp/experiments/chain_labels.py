@@ -190,7 +190,8 @@ def london_run(
     Returns:
         `accuracy`, `type_hll` (per point, of the class probabilities), `type_published` (the mean log density of
         robust-max over paths), `smse` and `price_hll` (per point) on test rows; `bounds`, the mean bound over tenths of
-        the training; `before` and `after` training `[M, 3]`, the inducing inputs with the winning class at each; on the
+        the training; `before` and `after` training `[M, 3]`, the inducing inputs with the winning class at each (`gpar`: by
+        the shares that GPAR predicts, where `before` has its standardised columns; none for "IGP"); on the
         `grid` the `share` of paths for each class and the mean `price`.
     """
     from mogp.likelihoods import Gaussian, RobustMax
@@ -207,11 +208,14 @@ def london_run(
     recipe = property_kernels()
     Z = inducing_inputs(observed, inducing, seed)
     chain: LatentChain
+    start = np.empty((0, 3))
     if model == "IGP":
         chain = igp(observed, recipe, kinds, inducing=Z, seed=seed)
     else:
         columns = np.column_stack([np.eye(classes)[train["kind"]], train["price"]])
         first = _gpar(train["X"], columns, Z, gpar_steps)
+        shares = columns.mean(0)[:classes] + columns.std(0)[:classes] * first.posterior_means(Z)[:, :classes]
+        start = np.column_stack([Z, shares.argmax(1)])
         chain = gplar(observed, recipe, kinds, strategy="C", inducing=Z, start=first, seed=seed)
     before = winners(chain, classes)
     history = fit(chain, observed, steps=steps, batch_size=batch, optimizer=Adam(rate), seed=seed, progress=False)
@@ -232,6 +236,7 @@ def london_run(
         "price_hll": float(log_p["price"].mean()),
         "bounds": bounds,
         "before": before,
+        "gpar": start,
         "after": winners(chain, classes),
         "grid": grid,
         "share": _shares(_winning(chain, grid, classes, samples, seed), classes),
