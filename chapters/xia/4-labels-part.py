@@ -321,8 +321,8 @@ with chapter.figure(
         own = table["kind"] == kind
         axes[0].scatter(*place[own].T, s=3, color=KIND_COLOURS[kind], alpha=0.5, lw=0, label=name)
     shown = axes[1].scatter(*place.T, s=3, c=np.clip(table["price"], -2, 2), cmap="viridis", lw=0)
-    axes[0].figure.colorbar(shown, ax=axes[1], label="standardised log price", extend="both")
-    axes[0].legend(markerscale=4, loc="lower right")
+    axes[0].figure.colorbar(shown, ax=axes[1], label="standardised log price", extend="both", shrink=0.75)
+    axes[0].legend(markerscale=4, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
     axes[0].set(title="type")
     axes[1].set(title="price")
     as_map(*axes)

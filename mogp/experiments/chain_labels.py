@@ -190,8 +190,8 @@ def london_run(
     Returns:
         `accuracy`, `type_hll` (per point, of the class probabilities), `type_published` (the mean log density of
         robust-max over paths), `smse` and `price_hll` (per point) on test rows; `bounds`, the mean bound over tenths of
-        the training; `before` and `after` training `[M, 3]`, the inducing inputs with the winning class at each (`gpar`: by
-        the shares that GPAR predicts, where `before` has its standardised columns; none for "IGP"); on the
+        the training; `before` and `after` training `[M, 3]`, the inducing inputs with the winning class at each
+        (`gpar`: by the shares that GPAR predicts, where `before` has its standardised columns; none for "IGP"); on the
         `grid` the `share` of paths for each class and the mean `price`.
     """
     from mogp.likelihoods import Gaussian, RobustMax
