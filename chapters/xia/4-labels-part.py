@@ -28,28 +28,28 @@ chapter = Chapter("xia/4", profile=profile, seed=seed)
 # %%
 LABELS = chapter.settings(
     smoke=dict(
-        curves=dict(inducing=12, steps=2, gpar_steps=1, samples=10), draws=1,
+        curves=dict(inducing=8, steps=1, gpar_steps=1, samples=4), draws=1,
         mines=dict(tasks=2, inducing=8, steps=1, gpar_steps=1, samples=2), sizes=(20, 140), trials=2,
-        homes=dict(rows=100, test_rows=80, inducing=8, steps=2, gpar_steps=1, batch=50, side=12, samples=10),
-        types=dict(rows=40, steps=25), toy=2000, workers=0, eager=True,
+        homes=dict(rows=100, test_rows=80, inducing=8, steps=1, gpar_steps=1, batch=50, side=12, samples=4),
+        types=dict(rows=40, steps=25), replace=(False,), toy=2000, workers=0, eager=True,
     ),
     quick=dict(
         curves=dict(inducing=100, steps=300, gpar_steps=200, samples=200), draws=1,
         mines=dict(tasks=5, inducing=40, steps=80, gpar_steps=30, samples=10), sizes=(20, 80, 140), trials=3,
         homes=dict(rows=2000, test_rows=1000, inducing=80, steps=800, gpar_steps=50, batch=500, side=40, samples=50),
-        types=dict(rows=300, steps=100), toy=20_000, workers=0, eager=False,
+        types=dict(rows=300, steps=100), replace=(False, True), toy=20_000, workers=0, eager=False,
     ),
     long=dict(
         curves=dict(inducing=100, steps=1000, gpar_steps=200, samples=200), draws=4,
         mines=dict(tasks=10, inducing=60, steps=150, gpar_steps=50, samples=20), sizes=(20, 40, 60, 80, 100, 120, 140), trials=4,
         homes=dict(rows=8000, test_rows=4000, inducing=120, steps=4000, gpar_steps=100, batch=500, side=60, samples=100),
-        types=dict(rows=500, steps=200), toy=100_000, workers=2, eager=False,
+        types=dict(rows=500, steps=200), replace=(False, True), toy=100_000, workers=2, eager=False,
     ),
     paper=dict(
         curves=dict(inducing=200, steps=100_000, gpar_steps=1000, samples=200), draws=1,
         mines=dict(tasks=10, inducing=300, steps=20_000, gpar_steps=1000, samples=100), sizes=(20, 40, 60, 80, 100, 120, 140), trials=50,
         homes=dict(rows=15_000, test_rows=4483, inducing=200, steps=100_000, gpar_steps=1000, batch=500, side=100, samples=100),
-        types=dict(rows=2000, steps=1000), toy=100_000, workers=None, eager=False,
+        types=dict(rows=2000, steps=1000), replace=(False, True), toy=100_000, workers=None, eager=False,
     ),
 )  # fmt: skip
 
@@ -341,7 +341,7 @@ type_fits = swept_labels(
     [
         dict(data=data, source=source, replace=replace, seed=seed, **LABELS.types)
         for data, source in (("london", homes_source), ("london-3types", three.source))
-        for replace in (False, True)
+        for replace in LABELS.replace
     ],
     "chain-types",
 )
