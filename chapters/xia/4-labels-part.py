@@ -41,7 +41,7 @@ LABELS = chapter.settings(
     ),
     long=dict(
         curves=dict(inducing=100, steps=1000, gpar_steps=200, samples=200), draws=4,
-        mines=dict(tasks=10, inducing=60, steps=150, gpar_steps=50, samples=20), sizes=(20, 40, 60, 80, 100, 120, 140), trials=4,
+        mines=dict(tasks=10, inducing=60, steps=300, gpar_steps=50, samples=20), sizes=(20, 40, 60, 80, 100, 120, 140), trials=4,
         homes=dict(rows=8000, test_rows=4000, inducing=120, steps=4000, gpar_steps=100, batch=500, side=60, samples=100),
         types=dict(rows=500, steps=200), replace=(False, True), toy=100_000, workers=2, eager=False,
     ),

@@ -328,9 +328,12 @@ def property_kernels() -> Any:
     return LayerKernels(2, "linear+nonlinear", input_lengthscale=0.1, linear_variance=1.0)
 
 
-def _widen(chain: LatentChain) -> None:
-    """Keep the means and start the spread at the prior's: natural gradients widen a posterior slowly."""
-    chain.start_at([np.asarray(layer.mean[0]) for layer in chain.layers()])
+def _widen(chain: LatentChain, spread: float = 0.1) -> None:
+    """Keep the means and widen the start: natural gradients widen a posterior slowly.
+
+    Not to the prior: with linear kernels over many outputs, draws of the prior grow from layer to layer.
+    """
+    chain.start_at([np.asarray(layer.mean[0]) for layer in chain.layers()], spread)
 
 
 def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = True) -> GPAR:
