@@ -30,7 +30,7 @@ LABELS = chapter.settings(
     smoke=dict(
         curves=dict(inducing=8, steps=1, gpar_steps=1, samples=4), draws=1,
         mines=dict(tasks=2, inducing=8, steps=1, gpar_steps=1, samples=2), sizes=(20, 140), trials=2,
-        homes=dict(rows=100, test_rows=80, inducing=8, steps=1, gpar_steps=1, batch=50, side=12, samples=4),
+        homes=dict(rows=100, test_rows=80, inducing=8, steps=2, gpar_steps=1, batch=50, side=12, samples=4),
         types=dict(rows=40, steps=25), replace=(False,), toy=2000, workers=0, eager=True,
     ),
     quick=dict(
