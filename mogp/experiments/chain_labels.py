@@ -226,7 +226,8 @@ def london_run(
     log_p = {
         name: np.asarray(v) for name, v in chain.predict_log_density(_types_and_prices(test), samples, seed).items()
     }
-    axes = [np.linspace(*np.quantile(table["X"][:, i], [0.005, 0.995]), side) for i in range(2)]
+    low, high = np.quantile(table["X"], [0.005, 0.995], axis=0)
+    axes = np.linspace(low, high, side).T
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
     return {
         "accuracy": float((_shares(winning, classes).argmax(-1) == test["kind"]).mean()),
