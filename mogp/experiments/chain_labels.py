@@ -204,7 +204,7 @@ def london_run(
     classes = int(table["kind"].max()) + 1
     train, test = ({k: v[part] for k, v in table.items()} for part in (slice(0, rows), slice(rows, None)))
     observed = _types_and_prices(train)
-    kinds = {"type": RobustMax(classes), "price": Gaussian(0.1)}
+    kinds: dict[str, Any] = {"type": RobustMax(classes), "price": Gaussian(0.1)}
     recipe = property_kernels()
     Z = inducing_inputs(observed, inducing, seed)
     chain: LatentChain
