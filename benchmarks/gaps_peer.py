@@ -1,7 +1,7 @@
 """PyPI's `gpar` on the gaps of the electrodes and exchange rates, recorded for the book in `data/peers/gpar.csv`.
 
 Usage: python gaps_peer.py PYTHON_OF_THE_PEERS (`make bench-peers` sets that environment up). The settings are those of
-Xia's experiments (tables 4.2 and 4.3 of her thesis), with several numbers of steps, with and without posterior means
+Xia's experiments (tables 4.2 and 4.3 of the thesis), with several numbers of steps, with and without posterior means
 passed on; errors are SMSEs by mogp's metrics, of electrodes against the mean of the held-out targets, of exchange rates
 against that of the training targets.
 """

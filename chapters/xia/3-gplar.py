@@ -779,7 +779,7 @@ scores.assign(mean=mean_smse, bound=[compared.bound[m] for m in ADDITIVE]).renam
 ).round(3)
 
 # %% [markdown]
-# The additive chain starts as the author started his: the GPs over time are regressed on their outputs, the others are at zero. At `quick` its
+# The additive chain starts as in the author's code: the GPs over time are regressed on their outputs, the others are at zero. At `quick` its
 # bound is still rising, and the three means differ by less than the margin of the rule: "did not beat" holds, a ranking does not follow.
 
 # %% [markdown]
