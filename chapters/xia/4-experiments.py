@@ -87,16 +87,16 @@ settings = chapter.settings(
     ),
     quick=dict(
         toys=dict(n=100, steps=300, gpar_steps=200), repeats=4, size=100, levels=(0.01, 0.2, 0.6, 1.0), gplar_seeds=2, electrodes={},
-        base=dict(thin=2, steps=500, gpar_steps=300), rates=dict(thin=4, steps=300, gpar_steps=100), currencies=None,
-        gaps=dict(thin=4, steps=1000, gpar_steps=300), both=dict(thin=4, steps=500, gpar_steps=100), back=SEVEN,
-        many=dict(thin=4, steps=500, gpar_steps=100), subjects=(337, 339, 345), years=(2005, 2006, 2007), starts=STARTS[:2], paths=100,
+        base=dict(thin=4, steps=400, gpar_steps=200), rates=dict(thin=4, steps=200, gpar_steps=100), currencies=SEVEN,
+        gaps=dict(thin=4, steps=300, gpar_steps=200), both=dict(thin=4, steps=200, gpar_steps=100), back=SEVEN,
+        many=dict(thin=4, steps=200, gpar_steps=50), subjects=(337, 339, 345), years=(2005, 2006, 2007), starts=STARTS[::6], paths=100,
         workers=0, eager=False,
     ),
     long=dict(
         toys=dict(n=100, steps=1500, gpar_steps=1000), repeats=20, size=100, levels=tuple(np.linspace(0.01, 1.0, 11).round(2).tolist()),
-        gplar_seeds=3, electrodes={}, base=dict(thin=1, steps=1000, gpar_steps=1000), rates=dict(thin=1, steps=500, gpar_steps=1000),
-        currencies=None, gaps=dict(thin=2, steps=2000, gpar_steps=1000), both=dict(thin=2, steps=1000, gpar_steps=300), back=None,
-        many=dict(thin=4, steps=1000, gpar_steps=300), subjects=SUBJECTS, years=YEARS, starts=STARTS, paths=100, workers=2, eager=False,
+        gplar_seeds=3, electrodes={}, base=dict(thin=1, steps=1000, gpar_steps=1000), rates=dict(thin=1, steps=300, gpar_steps=1000),
+        currencies=None, gaps=dict(thin=2, steps=1000, gpar_steps=1000), both=dict(thin=2, steps=1000, gpar_steps=300), back=SEVEN,
+        many=dict(thin=4, steps=500, gpar_steps=200), subjects=SUBJECTS, years=YEARS, starts=STARTS[::3], paths=100, workers=2, eager=False,
     ),
     paper=dict(
         toys=dict(n=100, steps=10_000, gpar_steps=1000), repeats=100, size=100, levels=tuple(np.linspace(0.01, 1.0, 50).round(3).tolist()),
@@ -128,8 +128,8 @@ LABELS = chapter.settings(
     ),
     long=dict(
         curves=dict(inducing=100, steps=1000, gpar_steps=200, samples=200), draws=4,
-        mines=dict(tasks=10, inducing=60, steps=200, gpar_steps=50, samples=20), sizes=(20, 60, 100, 140), trials=5,
-        homes=dict(rows=8000, test_rows=4000, inducing=120, steps=4000, gpar_steps=100, batch=500, side=60, samples=100),
+        mines=dict(tasks=10, inducing=60, steps=200, gpar_steps=50, samples=20), sizes=(20, 60, 100, 140), trials=4,
+        homes=dict(rows=8000, test_rows=4000, inducing=120, steps=2000, gpar_steps=100, batch=500, side=60, samples=100),
         types=dict(rows=500, steps=200), replace=(False, True), toy=100_000,
     ),
     paper=dict(
@@ -587,7 +587,7 @@ chapter.claim(
 
 # %%
 eeg = chapter.load("eeg", electrodes=settings.electrodes.get("base"))
-VARIANTS = (("GPAR", "GPLAR", "IGP"), ("GPLAR, C", "GPLAR, frozen", "bi-GPLAR"))
+VARIANTS = (("GPAR", "GPLAR", "IGP"), ("GPLAR, C", "GPLAR, frozen"), ("bi-GPLAR",))
 EEG = dict(
     data="eeg",
     source=eeg.source,
@@ -596,19 +596,18 @@ EEG = dict(
 )
 
 
-def variants(name, outputs, **point):
-    """The fits of all variants to one data set, as if they were of one point."""
+def variants(name, outputs, natural=False, **point):
+    """The fits of all variants to one data set, as if they were of one point, with GPLAR by natural gradients if asked."""
     parts = VARIANTS if settings.workers else [[model for part in VARIANTS for model in part]]
-    found = compare(name, [point | dict(models=list(part)) for part in parts], outputs)
-    models = {model: fit for one in found for model, fit in one.models.items()}
+    grid = [point | dict(models=list(part)) for part in parts]
+    more = [point | dict(models=["GPLAR"], rate=0.005, gamma=0.1)] if natural else []
+    found = compare(name, grid + more, outputs)
+    models = {model: fit for one in found[: len(grid)] for model, fit in one.models.items()}
+    models |= {"GPLAR, natural": one.models["GPLAR"] for one in found[len(grid) :]}
     return SimpleNamespace(**vars(found[0]) | dict(models=models))
 
 
-of_eeg = variants("xia-4-eeg", eeg.outputs, **EEG, **settings.base)
-(natural,) = compare(
-    "xia-4-natural", [EEG | settings.base | dict(models=["GPLAR"], rate=0.005, gamma=0.1)], eeg.outputs
-)
-of_eeg.models["GPLAR, natural"] = natural.models["GPLAR"]
+of_eeg = variants("xia-4-eeg", eeg.outputs, natural=True, **EEG, **settings.base)
 with chapter.figure(
     "xia-fig-4-7",
     nrows=3,
@@ -1821,7 +1820,7 @@ chapter.claim(
 turned = tuple(reversed(eeg.outputs))
 again = chain_run(
     **EEG
-    | settings.base
+    | settings.gaps
     | dict(options=dict(electrodes=turned), models=["GPAR", "GPLAR"], samples=settings.paths, seed=seed)
 )
 pd.DataFrame(
