@@ -558,6 +558,9 @@ print(f"largest kernel variance of the chain back: {max(v for own in back for pa
 # here either way by coverage. What is settled for c1 is its reason: F2 *is* read, by F4 and F6, while nobody after F3 needs F1. The electrodes are nearly
 # collinear, so which of them a later one reads is open to chance. That nonlinear terms vanish is as published.
 #
+# The recorded `long` run, with every second sample and so twice as many removed values, is clearer: there the bands of FZ and F1 miss a third of them or more, those of F2 far fewer,
+# as published (verdicts above). But there too F4 reads F2.
+#
 # The chain back has been switched off: its largest kernel variance is below a hundredth of an output's. What we see is one chain.
 #
 # ### Why: the posterior of a layer knows nothing of the next
