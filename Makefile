@@ -61,7 +61,7 @@ bench-peers:  ## speed against GPyTorch, GPy, gpar and Omikuji, in an environmen
 	cd benchmarks && ../$(BIN)/python gaps_peer.py ../.venv-peers/bin/python
 
 clean:  ## remove what was built
-	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf _build .pytest_cache .mypy_cache .ruff_cache mogp/.ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
 
 distclean: clean  ## also remove the environments

@@ -15,7 +15,7 @@ SMALL, LARGE, BATCH = 1_000, 1_000_000, 500
 
 def step_time(rows: int, shuffle: bool) -> Timing:
     from mogp import MultiOutputData
-    from mogp.batches import Batch
+    from mogp.data.batches import Batch
     from mogp.likelihoods import Gaussian
     from mogp.models import hetmogp_lmc
     from mogp.optimizers import Adam

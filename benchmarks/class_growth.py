@@ -50,6 +50,7 @@ class Training:
 
     def __init__(self, kind: str, X: np.ndarray, y: np.ndarray, classes: int) -> None:
         from mogp import MultiOutputData
+        from mogp.book.baselines.expanded import class_by_class
         from mogp.inducing import subset_points
         from mogp.models import mg_m, mogps_ar
         from mogp.optimizers import Adam
@@ -59,7 +60,8 @@ class Training:
         if kind == "MOGPs-AR(5)":
             model = mogps_ar(data, [classes], negatives=5, **shared)
         else:
-            model = mg_m(data, [classes], covariance="independent", expanded="expanded" in kind, **shared)
+            model = mg_m(data, [classes], covariance="independent", **shared)
+            model = class_by_class(model) if "expanded" in kind else model
         adam, source, count = Adam(0.01), data.batches(BATCH), tf.Variable(0, dtype=tf.int64)
         adam.start(model)
 

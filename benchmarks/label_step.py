@@ -18,7 +18,7 @@ from gpflow.keras import tf_keras
 from scipy.sparse import csr_array
 
 from mogp import LabelData
-from mogp.batches import Batch
+from mogp.data.batches import Batch
 from mogp.inducing import InducingPoints
 from mogp.models import mlgpf
 from mogp.optimizers import Adam

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from mogp import metrics
-from mogp.experiments.labels import DEPTHS, labelled, reliability
-from mogp.labels import LabelData
+from mogp.book.runs.labels import DEPTHS, labelled, reliability
+from mogp.data.labels import LabelData
 from mogp.project import data_folder
 
 

@@ -1,7 +1,8 @@
 """Multi-output Gaussian processes in TensorFlow and GPflow.
 
-Four choices make a model: a prior (`mogp.priors`), inducing variables (`mogp.inducing`), a posterior
-(`mogp.posteriors`) and likelihoods (`mogp.likelihoods`). `mogp.models` has the named ones, `mogp.fit` trains them.
+Four choices make a model: a prior (`mogp.priors`), inducing variables (`mogp.inducing`), a
+posterior (`mogp.posteriors`) and likelihoods (`mogp.likelihoods`). `mogp.models` has the named
+ones, `mogp.fit` trains them.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ except PackageNotFoundError:
 if TYPE_CHECKING:
     from mogp.citations import cite
     from mogp.data import MultiOutputData
+    from mogp.data.labels import LabelData
     from mogp.estimators import MLGPFClassifier
-    from mogp.labels import LabelData
     from mogp.models import SparseMOGP
     from mogp.saving import load, save
     from mogp.training import History, fit
 
 _LAZY = {
     "History": "mogp.training",
-    "LabelData": "mogp.labels",
+    "LabelData": "mogp.data.labels",
     "MLGPFClassifier": "mogp.estimators",
     "MultiOutputData": "mogp.data",
     "SparseMOGP": "mogp.models",

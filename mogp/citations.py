@@ -48,7 +48,12 @@ def cite(model: Any) -> str:
     @inproceedings{hensman2013big, ...
     """
     parts = [model, *getattr(model, "submodules", ())]
-    keys = [key for part in parts for base in type(part).__mro__ for key in _BUILT_FROM.get(base.__name__, ())]
+    keys = [
+        key
+        for part in parts
+        for base in type(part).__mro__
+        for key in _BUILT_FROM.get(base.__name__, ())
+    ]
     likelihoods = getattr(getattr(model, "likelihood", None), "likelihoods", ())
     if len(likelihoods) == 1:
         keys = [key for key in keys if key not in _BUILT_FROM["PerOutput"]]
@@ -60,4 +65,8 @@ def _entries() -> dict[str, str]:
     """Key -> entry of the book's bibliography."""
     blocks = bibliography().read_text(encoding="utf-8").split("\n@")
     entries = [block if block.startswith("@") else f"@{block}" for block in blocks]
-    return {entry.split("{", 1)[1].split(",", 1)[0].strip(): entry.strip() for entry in entries if "{" in entry}
+    return {
+        entry.split("{", 1)[1].split(",", 1)[0].strip(): entry.strip()
+        for entry in entries
+        if "{" in entry
+    }

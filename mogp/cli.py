@@ -1,4 +1,6 @@
-"""The `mogp` command: run chapters, build the book, read the reproduction report, fetch data, hand out notebooks."""
+"""The `mogp` command: run chapters, build the book, read the reproduction report, fetch data, hand
+out notebooks.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-_BOOK_PACKAGES = ("filelock", "jupytext", "nbformat", "papermill", "sphinx", "jupyter_book", "yaml", "jinja2")
+_BOOK_PACKAGES = (
+    "filelock",
+    "jupytext",
+    "nbformat",
+    "papermill",
+    "sphinx",
+    "jupyter_book",
+    "yaml",
+    "jinja2",
+)
 
 
 class _Commands(TyperGroup):
@@ -21,7 +32,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        from mogp.companion.errors import CompanionError
+        from mogp.book.errors import CompanionError
 
         try:
             return super().invoke(ctx)
@@ -32,10 +43,14 @@ class _Commands(TyperGroup):
             if missing.name not in _BOOK_PACKAGES:
                 raise
             advice = "pip install 'mogp-companion[book]'"
-            typer.secho(f"mogp: this needs the package {missing.name}: {advice}", fg="red", err=True)
+            typer.secho(
+                f"mogp: this needs the package {missing.name}: {advice}", fg="red", err=True
+            )
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            typer.secho("mogp: interrupted; the last good results are in place", fg="yellow", err=True)
+            typer.secho(
+                "mogp: interrupted; the last good results are in place", fg="yellow", err=True
+            )
             raise typer.Exit(130) from None
 
 
@@ -64,18 +79,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Chapters = Annotated[list[str] | None, typer.Argument(metavar="CHAPTER…", help="Document and number, e.g. ma/2.")]
+Chapters = Annotated[
+    list[str] | None, typer.Argument(metavar="CHAPTER…", help="Document and number, e.g. ma/2.")
+]
 Profile = Annotated[str, typer.Option(help="smoke, quick, long or paper.")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Chapters at a time (default: the cores, at most 4).")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Chapters at a time (default: the cores, at most 4).")
+]
 Force = Annotated[bool, typer.Option("--force", help="Run unchanged chapters too.")]
-Cluster = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler for the chapters' sweeps.")]
+Cluster = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Dask scheduler for the chapters' sweeps.")
+]
 
 
 @app.callback(invoke_without_command=True)
-def main(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.")
+    ] = False,
+) -> None:
     """Multi-output Gaussian processes: the companion of five documents."""
     if version:
-        from mogp.companion.provenance import versions
+        from mogp.book.provenance import versions
 
         typer.echo(f"mogp {versions().get('mogp', 'not installed')}")
         raise typer.Exit
@@ -87,7 +112,7 @@ def chapters() -> None:
     from rich.table import Table
 
     from mogp import project
-    from mogp.companion import results, sources
+    from mogp.book import results, sources
 
     table = Table("chapter", "title", "finished", "last run", "profile", "seconds")
     for chapter in sources.chapters():
@@ -97,7 +122,9 @@ def chapters() -> None:
             if note
             else ("never", "", "")
         )
-        table.add_row(chapter.key, chapter.title, "yes" if chapter.finished else "in progress", *ran)
+        table.add_row(
+            chapter.key, chapter.title, "yes" if chapter.finished else "in progress", *ran
+        )
     _console().print(table)
 
 
@@ -108,28 +135,49 @@ def run(
     profile: Profile = "quick",
     parameter: Annotated[
         list[str] | None,
-        typer.Option("--parameter", "-p", metavar="NAME VALUE", help="Set a parameter of the notebook; repeatable."),
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="NAME VALUE",
+            help="Set a parameter of the notebook; repeatable.",
+        ),
     ] = None,
     jobs: Jobs = None,
     force: Force = False,
-    record: Annotated[bool, typer.Option("--record", help="Keep the numbers in data/results/.")] = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep the numbers in data/results/.")
+    ] = False,
     cluster: Cluster = None,
 ) -> None:
     """Run chapters; those with nothing new in code, parameters, package or data are skipped."""
-    from mogp.companion.errors import CompanionError
-    from mogp.companion.sources import chapters as all_chapters
+    from mogp.book.errors import CompanionError
+    from mogp.book.sources import chapters as all_chapters
 
     if everything == bool(chapter):
-        raise CompanionError("name the chapters to run (`mogp chapters` lists them), or say --all, not both.")
+        raise CompanionError(
+            "name the chapters to run (`mogp chapters` lists them), or say --all, not both."
+        )
     keys = [source.key for source in all_chapters()] if everything else chapter or []
-    values = {name: _value(text) for name, _, text in (given.partition("=") for given in parameter or ())}
-    if not _run(keys, profile=profile, parameters=values, jobs=jobs, force=force, record=record, cluster=cluster):
+    values = {
+        name: _value(text) for name, _, text in (given.partition("=") for given in parameter or ())
+    }
+    if not _run(
+        keys,
+        profile=profile,
+        parameters=values,
+        jobs=jobs,
+        force=force,
+        record=record,
+        cluster=cluster,
+    ):
         raise typer.Exit(1)
 
 
 @app.command()
 def book(
-    no_run: Annotated[bool, typer.Option("--no-run", help="Build the site from the runs at hand.")] = False,
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Build the site from the runs at hand.")
+    ] = False,
     profile: Profile = "quick",
     jobs: Jobs = None,
     force: Force = False,
@@ -137,16 +185,16 @@ def book(
 ) -> None:
     """Run every chapter, make a card for every data set, then build the site."""
     from mogp import project
-    from mogp.companion.report import changed_verdicts
-    from mogp.companion.sources import chapters as all_chapters
+    from mogp.book.report import changed_verdicts
+    from mogp.book.sources import chapters as all_chapters
 
     keys = [source.key for source in all_chapters()]
     fine = no_run or _run(keys, profile=profile, jobs=jobs, force=force, cluster=cluster)
     build = project.build_folder()
     for change in changed_verdicts(build, profile):
         typer.secho(f"changed verdict: {change}", fg="yellow")
-    from mogp.companion import cards
-    from mogp.companion.site import SiteError, build_site
+    from mogp.book import cards
+    from mogp.book.site import SiteError, build_site
 
     for name in cards.refresh(build):
         typer.echo(f"data card: {name}")
@@ -160,10 +208,12 @@ def book(
 
 
 @app.command()
-def serve(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 8000) -> None:
+def serve(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 8000,
+) -> None:
     """Serve the built site on this machine, until Ctrl-C."""
     from mogp import project
-    from mogp.companion.site import serve as serve_site
+    from mogp.book.site import serve as serve_site
 
     serve_site(project.build_folder(), port)
 
@@ -172,7 +222,7 @@ def serve(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this
 def pdf() -> None:
     """Make one PDF of the book from the runs at hand; needs Chromium."""
     from mogp import project
-    from mogp.companion.site import SiteError, build_pdf
+    from mogp.book.site import SiteError, build_pdf
 
     try:
         typer.echo(f"The PDF is at {build_pdf(project.build_folder())}")
@@ -183,21 +233,27 @@ def pdf() -> None:
 
 @app.command()
 def report(as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False) -> None:
-    """Say for every figure and table whether it was regenerated, and for every claim whether it holds."""
+    """Say for every figure and table whether it was regenerated, and for every claim whether it
+    holds.
+    """
     from mogp import project
-    from mogp.companion.report import report as make_report
+    from mogp.book.report import report as make_report
 
     found = make_report(project.build_folder())
     if as_json:
         typer.echo(json.dumps(found.as_dict(), indent=2, ensure_ascii=False))
     else:
-        from mogp.companion.console import show_report
+        from mogp.book.console import show_report
 
         show_report(_console(), found)
 
 
 @app.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    context_settings={
+        "ignore_unknown_options": True,
+        "allow_extra_args": True,
+        "help_option_names": [],
+    },
 )
 def data(ctx: typer.Context) -> None:
     """List, fetch, verify and find data sets."""
@@ -212,16 +268,18 @@ def teach(
     out: Annotated[Path, typer.Option(help="Folder to write to.")],
 ) -> None:
     """Write a chapter's notebooks for students, for the instructor, and with the solutions."""
-    from mogp.companion.teach import teach as write
+    from mogp.book.teach import teach as write
 
     for path in write(chapter, out):
         typer.echo(path)
 
 
 @app.command()
-def notebooks(out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to.")]) -> None:
+def notebooks(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write to.")],
+) -> None:
     """Write every chapter as a plain notebook, which Jupyter and papermill run."""
-    from mogp.companion.teach import notebooks as write
+    from mogp.book.teach import notebooks as write
 
     for path in write(out):
         typer.echo(path)
@@ -230,9 +288,9 @@ def notebooks(out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to
 def _run(keys: list[str], **options: Any) -> bool:
     """Run chapters before the user's eyes; whether all went well."""
     from mogp import project
-    from mogp.companion import runner
-    from mogp.companion.console import Progressing, show_failure
-    from mogp.companion.report import missing_artefacts
+    from mogp.book import runner
+    from mogp.book.console import Progressing, show_failure
+    from mogp.book.report import missing_artefacts
 
     console = _console()
     with Progressing(console) as progress:
@@ -241,18 +299,25 @@ def _run(keys: list[str], **options: Any) -> bool:
     for outcome in outcomes:
         if outcome.state != "failed" and outcome.chapter in owed:
             listed = ", ".join(owed[outcome.chapter])
-            console.print(f"{outcome.chapter} is finished, but does not make {listed}", style="yellow")
+            console.print(
+                f"{outcome.chapter} is finished, but does not make {listed}", style="yellow"
+            )
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     for outcome in failed:
         show_failure(console, outcome)
     if failed:
         kept = "Earlier results of failed chapters are kept."
-        console.print(f"{len(failed)} of {len(outcomes)} failed: {', '.join(o.chapter for o in failed)}. {kept}")
+        console.print(
+            f"{len(failed)} of {len(outcomes)} failed: {', '.join(o.chapter for o in failed)}."
+            f" {kept}"
+        )
     return not failed
 
 
 def _value(text: str) -> Any:
-    """A parameter as typed at the command line: a number, true, false, none, a list, or else the text itself."""
+    """A parameter as typed at the command line: a number, true, false, none, a list, or else the
+    text itself.
+    """
     import ast
 
     words = {"true": True, "false": False, "none": None}

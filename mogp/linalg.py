@@ -1,4 +1,6 @@
-"""Cholesky factors of matrices on the edge of positive definiteness, and a Gaussian density with a cheap gradient."""
+"""Cholesky factors of matrices on the edge of positive definiteness, and a Gaussian density with a
+cheap gradient.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,19 @@ import numpy as np
 import tensorflow as tf
 
 _LARGEST_JITTER = 1e-2
-_ADVICE = "NaN: the step size may be too large; otherwise: use fewer inducing points, shorter lengthscales, or float64."
+_ADVICE = (
+    "NaN: the step size may be too large; otherwise: use fewer inducing points, shorter"
+    " lengthscales, or float64."
+)
 
 
 def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covariance") -> tf.Tensor:
     """Lower factor `L` with `L Lᵀ = K + ε I` for a batch of matrices `K [..., M, M]`.
 
-    `ε` starts at `jitter` (GPflow's default jitter if None). Members of the batch whose factorisation fails, and only
-    those, are tried again with ten times as much, up to 1e-2 of their mean diagonal; then the error names the matrix.
-    A `K` that holds NaN fails at once: no jitter repairs it.
+    `ε` starts at `jitter` (GPflow's default jitter if None). Members of the batch whose
+    factorisation fails, and only those, are tried again with ten times as much, up to 1e-2 of their
+    mean diagonal; then the error names the matrix. A `K` that holds NaN fails at once: no jitter
+    repairs it.
     """
 
     @tf.custom_gradient
@@ -25,7 +31,9 @@ def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covaria
         L, _ = cholesky_and_jitter(K, jitter, name)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            """`½ (G + Gᵀ)` with `G = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹`, where `Φ` keeps the lower triangle and half the diagonal."""
+            """`½ (G + Gᵀ)` with `G = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹`, where `Φ` keeps the lower triangle and half
+            the diagonal.
+            """
             inner = tf.linalg.band_part(tf.linalg.matmul(L, upstream, adjoint_a=True), -1, 0)
             inner = tf.linalg.set_diag(inner, 0.5 * tf.linalg.diag_part(inner))
             inverse = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], dtype=L.dtype))
@@ -39,14 +47,17 @@ def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covaria
 
 
 def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
-    r"""$\log N(y \mid 0, K)$ for `y [..., N]` and `K [..., N, N]`, with its gradient in closed form.
+    r"""$\log N(y \mid 0, K)$ for `y [..., N]` and `K [..., N, N]`, with its gradient in closed
+    form.
 
-    With $\alpha = K^{-1} y$ the gradients are $-\alpha$ and $\tfrac12(\alpha\alpha^\top - K^{-1})$: one inverse, where
-    the gradient of a Cholesky factor takes several products of that size.
+    With $\alpha = K^{-1} y$ the gradients are $-\alpha$ and $\tfrac12(\alpha\alpha^\top - K^{-1})$:
+    one inverse, where the gradient of a Cholesky factor takes several products of that size.
     """
 
     @tf.custom_gradient
-    def density(y: tf.Tensor, K: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
+    def density(
+        y: tf.Tensor, K: tf.Tensor
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]]:
         L, _ = cholesky_and_jitter(K, jitter=0.0, name="the covariance of the data")
         alpha = tf.linalg.cholesky_solve(L, y[..., None])
         logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
@@ -68,7 +79,9 @@ def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
 def cholesky_and_jitter(
     K: tf.Tensor, jitter: float | None = None, name: str = "the covariance"
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `cholesky`, without a gradient of its own, and with the jitter `ε [...]` that each member needed."""
+    """As `cholesky`, without a gradient of its own, and with the jitter `ε [...]` that each member
+    needed.
+    """
     start = gpflow.default_jitter() if jitter is None else jitter
     smallest = 1e-10 if K.dtype == tf.float64 else 1e-6
     eye = tf.eye(K.shape[-1] or tf.shape(K)[-1], dtype=K.dtype)
@@ -77,7 +90,9 @@ def cholesky_and_jitter(
         return tf.reduce_any(tf.math.is_nan(tf.linalg.diag_part(L)), -1)
 
     def unfinished(L: tf.Tensor, added: tf.Tensor) -> tf.Tensor:
-        repairable = tf.reduce_all(tf.math.is_finite(K), (-2, -1)) & (added < _LARGEST_JITTER * _mean_diagonal(K))
+        repairable = tf.reduce_all(tf.math.is_finite(K), (-2, -1)) & (
+            added < _LARGEST_JITTER * _mean_diagonal(K)
+        )
         return tf.reduce_any(failed(L) & repairable)
 
     def harder(L: tf.Tensor, added: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -91,14 +106,27 @@ def cholesky_and_jitter(
 
     def repaired() -> tuple[tf.Tensor, tf.Tensor]:
         better, more = tf.while_loop(unfinished, harder, (L, added))
-        said = [f"{name} has no Cholesky factor, even with jitter of", tf.reduce_max(more), "- shape:", tf.shape(K)]
-        said += ["entries that are NaN or infinite:", tf.math.count_nonzero(~tf.math.is_finite(K)), "- " + _ADVICE]
+        said = [
+            f"{name} has no Cholesky factor, even with jitter of",
+            tf.reduce_max(more),
+            "- shape:",
+            tf.shape(K),
+        ]
+        said += [
+            "entries that are NaN or infinite:",
+            tf.math.count_nonzero(~tf.math.is_finite(K)),
+            "- " + _ADVICE,
+        ]
         with tf.control_dependencies([tf.debugging.Assert(~tf.reduce_any(failed(better)), said)]):
             return tf.identity(better), more
 
-    factor: tuple[tf.Tensor, tf.Tensor] = tf.cond(tf.reduce_any(failed(L)), repaired, lambda: (L, added))
+    factor: tuple[tf.Tensor, tf.Tensor] = tf.cond(
+        tf.reduce_any(failed(L)), repaired, lambda: (L, added)
+    )
     return factor
 
 
 def _mean_diagonal(K: tf.Tensor) -> tf.Tensor:
-    return tf.maximum(tf.reduce_mean(tf.linalg.diag_part(K), -1), 1e-300 if K.dtype == tf.float64 else 1e-30)
+    return tf.maximum(
+        tf.reduce_mean(tf.linalg.diag_part(K), -1), 1e-300 if K.dtype == tf.float64 else 1e-30
+    )

@@ -1,4 +1,6 @@
-"""Where the project's files are: the book's checkout and the small data tables shipped with the package."""
+"""Where the project's files are: the book's checkout and the small data tables shipped with the
+package.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_folder() -> Path:
-    """The folder of the registry, the ledgers and the recorded results: `data/` of a checkout, `_data` of a wheel."""
+    """The folder of the registry, the ledgers and the recorded results: `data/` of a checkout,
+    `_data` of a wheel.
+    """
     packaged = _PACKAGE / "_data"
     return packaged if packaged.is_dir() else _PACKAGE.parent / "data"
 
@@ -23,7 +27,8 @@ def bibliography() -> Path:
 def book_root() -> Path:
     """The checkout that holds `_toc.yml` and `chapters/`.
 
-    Looks at `MOGP_BOOK`, then at the folder of the package, then upwards from the working directory.
+    Looks at `MOGP_BOOK`, then at the folder of the package, then upwards from the working
+    directory.
     """
     named = os.environ.get("MOGP_BOOK")
     candidates = [Path(named)] if named else [_PACKAGE.parent, Path.cwd(), *Path.cwd().parents]

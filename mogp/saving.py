@@ -21,10 +21,11 @@ _PACKAGES = ("mogp-companion", "gpflow", "tensorflow-probability", "tf-keras", "
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a model, with its structure and all its values, to one file (by convention `name.mogp`).
+    """Write a model, with its structure and all its values, to one file (by convention
+    `name.mogp`).
 
-    The file holds a pickle of the model, its parameter values as plain arrays, and the versions it was made with.
-    It is written beside its final name and moved there when complete.
+    The file holds a pickle of the model, its parameter values as plain arrays, and the versions it
+    was made with. It is written beside its final name and moved there when complete.
     """
     path = Path(path)
     meta = {
@@ -50,8 +51,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model written by `save`.
 
-    Only load files you trust: a pickle can run code. A file of another format, or of another major version of the
-    packages, is refused with what to do; another minor version gives a warning.
+    Only load files you trust: a pickle can run code. A file of another format, or of another major
+    version of the packages, is refused with what to do; another minor version gives a warning.
     """
     path = Path(path)
     if not path.exists():
@@ -66,16 +67,21 @@ def load(path: str | os.PathLike[str]) -> Any:
         try:
             content = archive.read("model.pickle")
         except (zipfile.BadZipFile, zlib.error, KeyError) as error:
-            raise ValueError(f"{path} is damaged ({error}). Copy it again, or train again.") from error
+            raise ValueError(
+                f"{path} is damaged ({error}). Copy it again, or train again."
+            ) from error
         model = pickle.loads(content)
         with archive.open("values.npz") as stream, np.load(stream, allow_pickle=False) as values:
             current = parameter_dict(model)
             differs = [
-                k for k in values.files if k not in current or not np.allclose(current[k], values[k], equal_nan=True)
+                k
+                for k in values.files
+                if k not in current or not np.allclose(current[k], values[k], equal_nan=True)
             ]
     if differs:
         raise ValueError(
-            f"{path} is damaged or was made by other versions: {', '.join(differs[:3])} differ from the stored values."
+            f"{path} is damaged or was made by other versions: {', '.join(differs[:3])} differ from"
+            " the stored values."
         )
     return model
 
@@ -91,9 +97,12 @@ def _check_versions(meta: dict[str, Any], path: Path) -> None:
         now = version(name)
         if then.split(".")[0] != now.split(".")[0]:
             raise ValueError(
-                f"{path} was written with {name} {then}, installed is {now}. Install {name}=={then}, or train again."
+                f"{path} was written with {name} {then}, installed is {now}. Install"
+                f" {name}=={then}, or train again."
             )
         if then.split(".")[1:2] != now.split(".")[1:2]:
             warnings.warn(
-                f"{path} was written with {name} {then}, installed is {now}: compare its predictions.", stacklevel=3
+                f"{path} was written with {name} {then}, installed is {now}: compare its"
+                " predictions.",
+                stacklevel=3,
             )

@@ -39,7 +39,7 @@ import pandas as pd
 import tensorflow as tf
 from scipy import optimize, stats
 
-from mogp.companion import Chapter
+from mogp.book import Chapter
 from mogp.optimizers import VAN, Newton
 from mogp.plotting import COLOURS, bands
 

@@ -44,10 +44,10 @@ from matplotlib.lines import Line2D
 from scipy import special, stats
 
 from mogp import MultiOutputData, datasets, fit, likelihoods, metrics
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.runs.heterogeneous import STUDIES, author_constants, author_start, heterogeneous_model, optimiser
 from mogp.datasets.scaling import unit_interval
 from mogp.experiments import sweep
-from mogp.experiments.heterogeneous import STUDIES, author_constants, author_start, heterogeneous_model, optimiser
 from mogp.models import accgp, ccgp, cgp, hetmogp_lmc
 from mogp.optimizers import NaturalAdam
 from mogp.plotting import COLOURS, bands

@@ -46,9 +46,9 @@ from matplotlib.ticker import EngFormatter, LogLocator, ScalarFormatter
 from scipy import special, stats
 
 from mogp import MultiOutputData, datasets, fit, likelihoods
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.runs.heterogeneous import STUDIES, author_constants, author_start, optimiser
 from mogp.experiments import sweep
-from mogp.experiments.heterogeneous import STUDIES, author_constants, author_start, optimiser
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.models import SparseMOGP, ccgp, cgp, hetmogp_cpm, hetmogp_lmc

@@ -35,7 +35,7 @@ profile = "quick"
 seed = 0
 
 # %%
-from mogp.companion import Chapter
+from mogp.book import Chapter
 
 chapter = Chapter("giraldo/5", profile=profile, seed=seed)
 ALL = ("LONDON", "NAVAL", "HUMAN", "SARCOS", "MOCAP9", "MOCAP7", "TRAFFIC")
@@ -69,8 +69,8 @@ import tensorflow as tf
 from scipy import integrate, special, stats
 
 from mogp import MultiOutputData, fit, likelihoods
+from mogp.book.runs.heterogeneous import STUDIES, heterogeneous_run
 from mogp.experiments import sweep
-from mogp.experiments.heterogeneous import STUDIES, heterogeneous_run
 from mogp.inducing import FunctionPoints, InducingPoints
 from mogp.kernels import ConvolvedStack
 from mogp.models import SparseMOGP, hetmogp_cpm

@@ -45,15 +45,15 @@ from pandas.tseries.holiday import USFederalHolidayCalendar
 from scipy import optimize, special, stats
 
 from mogp import MultiOutputData, datasets, fit, likelihoods
-from mogp.batches import Batch, OutputBatch, shuffled
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.plots.maps import cell_map, cell_maps
+from mogp.data.batches import Batch, OutputBatch, shuffled
 from mogp.experiments import sweep
 from mogp.inducing import InducingPoints, SmoothedPoints, kmeans_points
 from mogp.kernels import ConvolvedStack, SmoothedStack, unit_kernels
 from mogp.models import SparseMOGP, ccgp
 from mogp.optimizers import Adam, Natural, NaturalAdam, Vadam
 from mogp.plotting import COLOURS, bands
-from mogp.plotting.maps import cell_map, cell_maps
 from mogp.posteriors import Full
 from mogp.priors import CPM, LMC
 from mogp.project import data_folder

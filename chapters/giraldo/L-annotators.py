@@ -39,9 +39,10 @@ from scipy import special
 from scipy.stats import qmc
 
 from mogp import MultiOutputData, fit, likelihoods, metrics
-from mogp.companion import Chapter
-from mogp.experiments import sweep
-from mogp.experiments.annotators import (
+from mogp.book import Chapter
+from mogp.book.baselines.annotators import DawidSkene, majority_vote
+from mogp.book.plots.annotators import annotator_dashboard, most_trusted
+from mogp.book.runs.annotators import (
     CLASS_METHODS,
     VALUE_METHODS,
     annotated,
@@ -50,13 +51,12 @@ from mogp.experiments.annotators import (
     recovered,
     scores,
 )
+from mogp.experiments import sweep
 from mogp.inducing import kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.models import AnnotatedMOGP, ccgpma
-from mogp.models.annotator_baselines import DawidSkene, majority_vote
 from mogp.optimizers import NaturalAdam
 from mogp.plotting import COLOURS, bands
-from mogp.plotting.annotators import annotator_dashboard, most_trusted
 from mogp.posteriors import Full
 from mogp.priors import LMC
 from mogp.project import data_folder

@@ -45,13 +45,13 @@ from matplotlib.ticker import LogLocator
 from scipy import stats
 
 from mogp import MultiOutputData, metrics
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.runs.hierarchies import STUDIES, replica_run, study
 from mogp.datasets.genes import EXPRESSION, SHAPES
 from mogp.datasets.mocap import COUNTERPARTS
 from mogp.datasets.mocap import STUDIES as RECORDINGS
 from mogp.datasets.store import path_of
-from mogp.experiments import replica_run, study, sweep
-from mogp.experiments.hierarchies import STUDIES
+from mogp.experiments import sweep
 from mogp.inducing import ReplicaPoints, replica_points
 from mogp.kernels import expected_k, expected_kk, hierarchical
 from mogp.kernels.expected import symmetric

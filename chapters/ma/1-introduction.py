@@ -36,8 +36,9 @@ import pandas as pd
 from matplotlib.patches import Rectangle
 
 from mogp import MultiOutputData
-from mogp.companion import Chapter
-from mogp.plotting import COLOURS, graph
+from mogp.book import Chapter
+from mogp.book.plots import graph
+from mogp.plotting import COLOURS
 
 chapter = Chapter("ma/1", profile=profile, seed=seed)
 rng = np.random.default_rng(seed)

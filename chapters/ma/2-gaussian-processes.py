@@ -40,7 +40,7 @@ import tensorflow_probability as tfp
 from scipy.stats import multivariate_normal, norm
 
 from mogp import MultiOutputData, SparseMOGP, fit, metrics
-from mogp.companion import Chapter
+from mogp.book import Chapter
 from mogp.datasets import Dataset
 from mogp.inducing import given_points, kmeans_points
 from mogp.kernels import unit_kernels

@@ -45,7 +45,7 @@ from scipy.spatial.distance import pdist
 from sklearn.neighbors import KNeighborsClassifier
 
 from mogp import MultiOutputData, SparseMOGP, datasets, fit, metrics
-from mogp.companion import Chapter
+from mogp.book import Chapter
 from mogp.experiments import sweep
 from mogp.inducing import InducingPatches, given_points, patch_subset
 from mogp.kernels import Patches, PatchStack

@@ -44,14 +44,16 @@ from gpflow.kernels import Matern32, SquaredExponential
 from scipy import integrate, stats
 
 from mogp import MultiOutputData, datasets, fit, metrics
-from mogp.companion import Chapter
-from mogp.experiments import replica_run, study, sweep
+from mogp.book import Chapter
+from mogp.book.plots import graph
+from mogp.book.runs.hierarchies import replica_run, study
+from mogp.experiments import sweep
 from mogp.inducing import ReplicaPoints, replica_points
 from mogp.kernels import expected_k, expected_kk, hierarchical, with_replica
 from mogp.kernels.expected import symmetric
 from mogp.models import LatentMOGP, add_outputs, hmogp_lv, lmc_stacked, lvmogp
 from mogp.optimizers import Adam
-from mogp.plotting import COLOURS, bands, graph, latent_map, replica_panels, score_bars
+from mogp.plotting import COLOURS, bands, latent_map, replica_panels, score_bars
 
 chapter = Chapter("ma/5", profile=profile, seed=seed)
 

@@ -40,7 +40,7 @@ import pandas as pd
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from mogp.companion import Chapter
+from mogp.book import Chapter
 from mogp.plotting import COLOURS, bands, draws
 
 chapter = Chapter("panos/1", profile=profile, seed=seed)

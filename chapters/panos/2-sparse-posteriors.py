@@ -41,7 +41,7 @@ import tensorflow as tf
 from matplotlib.ticker import LogLocator, NullLocator
 
 from mogp import MultiOutputData, SparseMOGP, fit
-from mogp.companion import Chapter
+from mogp.book import Chapter
 from mogp.inducing import given_points
 from mogp.likelihoods import Bernoulli
 from mogp.optimizers import LBFGS

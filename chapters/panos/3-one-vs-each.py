@@ -42,10 +42,10 @@ import tensorflow as tf
 from scipy import special, stats
 
 from mogp import MultiOutputData, fit
-from mogp.class_batches import ClassBatch
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.runs.multiclass import METHODS, OPTIMISERS, multiclass_run, step_cost, step_memory
+from mogp.data.class_batches import ClassBatch
 from mogp.experiments import sweep
-from mogp.experiments.multiclass import METHODS, OPTIMISERS, multiclass_run, step_cost, step_memory
 from mogp.inducing import InducingPoints, given_points
 from mogp.likelihoods import Bernoulli, OneVsEach, RobustMax
 from mogp.likelihoods.one_vs_each import log_one_vs_each

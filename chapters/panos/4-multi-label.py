@@ -45,9 +45,9 @@ from matplotlib.ticker import MaxNLocator
 from scipy import special, stats
 
 from mogp import LabelData, fit
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.runs.labels import REVEALED, digit_run, label_run, labelled, sparse_steps
 from mogp.experiments import sweep
-from mogp.experiments.labels import REVEALED, digit_run, label_run, labelled, sparse_steps
 from mogp.inducing import SubspacePoints, given_points, kmeans_points
 from mogp.likelihoods import BernoulliLabels
 from mogp.models.labels import LabelMOGP, Method, mlgpf

@@ -33,7 +33,8 @@ profile = "quick"
 seed = 0
 
 # %%
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.plots import graph
 
 chapter = Chapter("xia/2", profile=profile, seed=seed)
 settings = chapter.settings(
@@ -53,7 +54,7 @@ from gpflow.kernels import Linear, Periodic, RationalQuadratic, SquaredExponenti
 from gpflow.models import GPR, SVGP
 from scipy.stats import multivariate_normal
 
-from mogp.plotting import COLOURS, bands, draws, graph
+from mogp.plotting import COLOURS, bands, draws
 
 rng = np.random.default_rng(seed)
 

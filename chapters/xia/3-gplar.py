@@ -32,7 +32,8 @@ profile = "quick"
 seed = 0
 
 # %%
-from mogp.companion import Chapter
+from mogp.book import Chapter
+from mogp.book.plots import graph
 
 chapter = Chapter("xia/3", profile=profile, seed=seed)
 settings = chapter.settings(
@@ -64,13 +65,13 @@ from gpflow import set_trainable
 from scipy.optimize import minimize
 
 from mogp import MultiOutputData
+from mogp.book.runs.chains import Mixture, load_rows, train_chain
 from mogp.experiments import sweep
-from mogp.experiments.chains import Mixture, load_rows, train_chain
 from mogp.kernels import LayerKernels
 from mogp.metrics import smse
 from mogp.models import GPAR, additive_gplar, bi_gplar, gplar, greedy_order, igp
-from mogp.models.gplar import additive_paths
-from mogp.plotting import COLOURS, bands, graph
+from mogp.models.chains.gplar import additive_paths
+from mogp.plotting import COLOURS, bands
 
 tf.config.run_functions_eagerly(settings.eager)  # for a few steps a compiled graph does not pay
 GPAR_COLOUR, GPLAR_COLOUR = COLOURS["green"], COLOURS["red"]

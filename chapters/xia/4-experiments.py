@@ -42,10 +42,8 @@ from scipy.spatial import KDTree
 from scipy.special import log_expit
 from scipy.stats import spearmanr
 
-from mogp.companion import Chapter
-from mogp.datasets.london import BOX
-from mogp.experiments import sweep
-from mogp.experiments.chain_labels import (
+from mogp.book import Chapter
+from mogp.book.runs.chain_labels import (
     CENTRE,
     KILOMETRES,
     LABEL_MODELS,
@@ -56,9 +54,11 @@ from mogp.experiments.chain_labels import (
     property_table,
     types_run,
 )
-from mogp.experiments.chains import LEVELS, SCORES, chain_run, coverage_of, gap_kind
+from mogp.book.runs.chains import LEVELS, SCORES, chain_run, coverage_of, gap_kind
+from mogp.datasets.london import BOX
+from mogp.experiments import sweep
 from mogp.likelihoods import RobustMax, Softmax
-from mogp.models.gplar_chain import Component, LatentChain
+from mogp.models.chains.chain import Component, LatentChain
 from mogp.plotting import COLOURS, bands, calibration
 from mogp.project import data_folder
 
@@ -153,7 +153,7 @@ LABELS = chapter.settings(
 #   both ways.
 # - **Coverage**: the share of held-out targets inside a central interval of the mixture, noise included.
 #
-# All fits go through one function, `mogp.experiments.chains.chain_run`. GPAR passes on posterior means and fills gaps with
+# All fits go through one function, `mogp.book.runs.chains.chain_run`. GPAR passes on posterior means and fills gaps with
 # them, as in all experiments of the thesis. The thesis trains GPLAR from given start values for thousands of steps of Adam with rate 0.001. We start
 # GPLAR where GPAR has ended (its kernels, its noise but at least 0.01 of the variance of an output, and the posterior that is best for these:
 # `adopt`). On real data it then takes the same steps of Adam, fewer of them; on synthetic data, natural gradients for the posteriors, which reach in
@@ -816,7 +816,7 @@ errors.T.round(4)
 # %%
 def gpar_run(source, thin, currencies, linear_variance, replace, gpar_steps, samples, seed):
     """GPAR on the exchange rates: log evidence, and errors by currency against the training mean."""
-    from mogp.experiments.chains import Mixture, load_rows
+    from mogp.book.runs.chains import Mixture, load_rows
     from mogp.kernels import LayerKernels
     from mogp.metrics import smse
     from mogp.models import GPAR

@@ -1,4 +1,6 @@
-"""Data sets of the book: `load(name)` gives the same typed object, be the data real, synthetic or a stand-in."""
+"""Data sets of the book: `load(name)` gives the same typed object, be the data real, synthetic or a
+stand-in.
+"""
 
 from mogp.datasets.annotate import annotate_classes, annotate_values
 from mogp.datasets.catalogue import StandInWarning, load, names

@@ -1,8 +1,9 @@
-"""Classification tables for many annotators: gold labels, and annotators simulated on request (Giraldo, §9.2, §9.3).
+"""Classification tables for many annotators: gold labels, and annotators simulated on request
+(Giraldo, §9.2, §9.3).
 
-Every table takes `standardise` (each feature with zero mean and unit deviation) and `annotators`: None for the gold
-labels alone, "simulated" for five annotators as well (`annotate_classes`), whose labels [N, 5] are in
-`per_row["annotations"]` and whose reliabilities in `per_row["reliability"]`.
+Every table takes `standardise` (each feature with zero mean and unit deviation) and `annotators`:
+None for the gold labels alone, "simulated" for five annotators as well (`annotate_classes`), whose
+labels [N, 5] are in `per_row["annotations"]` and whose reliabilities in `per_row["reliability"]`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def classification(
     annotators: str | None,
     standardise: bool,
 ) -> Dataset:
-    """The data set of a table `raw` [N, P + 1], the class last; what the module says happens here."""
+    """The data set of a table `raw` [N, P + 1], the class last; what the module says happens
+    here.
+    """
     if annotators not in (None, "simulated"):
         raise ValueError(f'annotators={annotators!r}; expected None or "simulated".')
     X = standardised(raw[:, :-1])[0] if standardise else raw[:, :-1]
@@ -70,13 +73,15 @@ class Table:
     Attributes:
         summary: what it is.
         origin: its size, and who published it.
-        paths: registered files with the same rows, any of which will do; the order of rows may differ.
+        paths: registered files with the same rows, any of which will do; the order of rows may
+            differ.
         features: P names, or one for all.
         output: name of the label.
         labels: class of each label, as the files write it.
         classes: names of the classes.
         standin: generates a table [N, P + 1] whose last column is the class.
-        read: gives the features and the labels of a file, as a frame whose last column is the label.
+        read: gives the features and the labels of a file, as a frame whose last column is the
+            label.
     """
 
     summary: str
@@ -96,20 +101,28 @@ class Table:
         label = frame.iloc[:, -1].astype(str)
         unknown = sorted(set(label) - set(self.labels))
         if unknown:
-            raise DataFormatError(path, f"label {unknown[0]!r}; expected one of {', '.join(self.labels)}")
+            raise DataFormatError(
+                path, f"label {unknown[0]!r}; expected one of {', '.join(self.labels)}"
+            )
         features = numbers(frame.iloc[:, :-1], path)
         if len(self.features) not in {1, features.shape[1]}:
-            raise DataFormatError(path, f"{features.shape[1]} features, expected {len(self.features)}")
+            raise DataFormatError(
+                path, f"{features.shape[1]} features, expected {len(self.features)}"
+            )
         return np.column_stack([features, label.map(dict(self.labels)).to_numpy(np.float64)])
 
 
 def read_rows(path: Path) -> pd.DataFrame:
     """A table without header: KEEL's, or numbers between commas, with "?" for a missing one."""
-    return read_keel(path) if path.suffix == ".dat" else read_table(path, header=False, missing=("?",))
+    return (
+        read_keel(path) if path.suffix == ".dat" else read_table(path, header=False, missing=("?",))
+    )
 
 
 def _breast(path: Path) -> pd.DataFrame:
-    """Rows without a missing value, written "?" or -500; without the number of the patient, which KEEL leaves out."""
+    """Rows without a missing value, written "?" or -500; without the number of the patient, which
+    KEEL leaves out.
+    """
     table = read_rows(path)
     if path.suffix != ".dat":
         table = table.iloc[:, 1:]
@@ -119,7 +132,9 @@ def _breast(path: Path) -> pd.DataFrame:
 def _tictactoe(path: Path) -> pd.DataFrame:
     """Squares written x, o, b are 1, 2, 3."""
     squares = {"x": 1, "o": 2, "b": 3}
-    table: pd.DataFrame = read_rows(path).apply(lambda column: column.map(lambda value: squares.get(value, value)))
+    table: pd.DataFrame = read_rows(path).apply(
+        lambda column: column.map(lambda value: squares.get(value, value))
+    )
     return table
 
 
@@ -143,12 +158,16 @@ def _skin(path: Path) -> pd.DataFrame:
 
 
 def _games() -> Array:
-    """Every board at the end of a game that x began: squares 1 (x), 2 (o), 3 (blank), then 1 where x has won."""
+    """Every board at the end of a game that x began: squares 1 (x), 2 (o), 3 (blank), then 1 where
+    x has won.
+    """
     lines = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6)]
     boards = []
     for board in itertools.product((1, 2, 3), repeat=9):
         x, o = board.count(1), board.count(2)
-        x_wins, o_wins = (any(all(board[square] == who for square in line) for line in lines) for who in (1, 2))
+        x_wins, o_wins = (
+            any(all(board[square] == who for square in line) for line in lines) for who in (1, 2)
+        )
         over = (x_wins and x == o + 1 and not o_wins) or (o_wins and x == o and not x_wins)
         if over or (x == 5 and o == 4 and not x_wins and not o_wins):
             boards.append((*board, x_wins))
@@ -163,11 +182,21 @@ TABLES = {
         "benign and malignant breast tumours from nine graded features of cells",
         "683 x 9 (Wisconsin; UCI); rows with a missing value are left out",
         (
-            *("annotators_uci/breast-cancer-wisconsin.data", "annotators_uci/breast-cancer-wisconsin.uci.data"),
+            *(
+                "annotators_uci/breast-cancer-wisconsin.data",
+                "annotators_uci/breast-cancer-wisconsin.uci.data",
+            ),
             "keel/wisconsin.dat",
         ),
         (
-            *("clump thickness", "size uniformity", "shape uniformity", "adhesion", "epithelial size", "bare nuclei"),
+            *(
+                "clump thickness",
+                "size uniformity",
+                "shape uniformity",
+                "adhesion",
+                "epithelial size",
+                "bare nuclei",
+            ),
             *("bland chromatin", "normal nucleoli", "mitoses"),
         ),
         "tumour",
@@ -253,7 +282,9 @@ TABLES = {
         "pixel",
         {"2.0": 0, "1.0": 1},
         ("other", "skin"),
-        lambda: class_table((194198, 50859), [Column(0, 255, 0)] * 3, traits=3, separation=2.6, clusters=2, seed=255),
+        lambda: class_table(
+            (194198, 50859), [Column(0, 255, 0)] * 3, traits=3, separation=2.6, clusters=2, seed=255
+        ),
         _skin,
     ),
     "wine": Table(
@@ -261,7 +292,16 @@ TABLES = {
         "178 x 13 (Forina; UCI)",
         ("annotators_uci/keel_wine.dat",),
         (
-            *("alcohol", "malic acid", "ash", "alcalinity", "magnesium", "phenols", "flavanoids", "nonflavanoids"),
+            *(
+                "alcohol",
+                "malic acid",
+                "ash",
+                "alcalinity",
+                "magnesium",
+                "phenols",
+                "flavanoids",
+                "nonflavanoids",
+            ),
             *("proanthocyanins", "colour", "hue", "OD280", "proline"),
         ),
         "cultivar",
@@ -270,8 +310,20 @@ TABLES = {
         lambda: class_table(
             (59, 71, 48),
             (
-                *(Column(11, 14.9), Column(0.7, 5.8), Column(1.3, 3.3), Column(10, 30, 1), Column(70, 162, 0)),
-                *(Column(0.9, 3.9), Column(0.3, 5.1), Column(0.1, 0.7), Column(0.4, 3.6), Column(1.2, 13)),
+                *(
+                    Column(11, 14.9),
+                    Column(0.7, 5.8),
+                    Column(1.3, 3.3),
+                    Column(10, 30, 1),
+                    Column(70, 162, 0),
+                ),
+                *(
+                    Column(0.9, 3.9),
+                    Column(0.3, 5.1),
+                    Column(0.1, 0.7),
+                    Column(0.4, 3.6),
+                    Column(1.2, 13),
+                ),
                 *(Column(0.4, 1.8), Column(1.2, 4.0), Column(278, 1680, 0)),
             ),
             traits=5,
@@ -285,13 +337,35 @@ TABLES = {
         "2310 x 18 (UCI); of 19 features one does not vary",
         ("annotators_uci/keel_segment.dat",),
         (
-            *("column", "row", "lines 5", "lines 2", "vedge mean", "vedge sd", "hedge mean", "hedge sd", "intensity"),
-            *("red", "blue", "green", "excess red", "excess blue", "excess green", "value", "saturation", "hue"),
+            *(
+                "column",
+                "row",
+                "lines 5",
+                "lines 2",
+                "vedge mean",
+                "vedge sd",
+                "hedge mean",
+                "hedge sd",
+                "intensity",
+            ),
+            *(
+                "red",
+                "blue",
+                "green",
+                "excess red",
+                "excess blue",
+                "excess green",
+                "value",
+                "saturation",
+                "hue",
+            ),
         ),
         "texture",
         {str(k + 1): k for k in range(7)},
         SEGMENTS,
-        lambda: class_table([330] * 7, [Column(0, 150, 4)] * 18, traits=6, separation=1.3, seed=2310),
+        lambda: class_table(
+            [330] * 7, [Column(0, 150, 4)] * 18, traits=6, separation=1.3, seed=2310
+        ),
         _segments,
     ),
     "parkinsons": Table(
@@ -302,7 +376,9 @@ TABLES = {
         "status",
         {"0": 0, "1": 1},
         ("healthy", "parkinson"),
-        lambda: class_table((48, 147), [UNIT] * 22, traits=6, separation=0.65, clusters=2, seed=195),
+        lambda: class_table(
+            (48, 147), [UNIT] * 22, traits=6, separation=0.65, clusters=2, seed=195
+        ),
         _parkinsons,
     ),
 }
@@ -322,7 +398,9 @@ def _entry(name: str, table: Table) -> Entry:
     options = "\n\nThe module says what `annotators` and `standardise` do."
     load.__name__, standin.__name__ = name, f"{name}_standin"
     load.__doc__ = f"{table.summary[0].upper()}{table.summary[1:]}, {table.origin}.{options}"
-    standin.__doc__ = f"A synthetic table of the same shape and about the same difficulty as {name!r}.{options}"
+    standin.__doc__ = (
+        f"A synthetic table of the same shape and about the same difficulty as {name!r}.{options}"
+    )
     return Entry(load, standin=standin)
 
 
@@ -337,18 +415,26 @@ FAULTS = (
 
 
 def western(
-    *, labels: Literal["parts", "faults"] = "parts", annotators: Annotators = None, standardise: bool = True
+    *,
+    labels: Literal["parts", "faults"] = "parts",
+    annotators: Annotators = None,
+    standardise: bool = True,
 ) -> Dataset:
-    """Faults of bearings from nine features of their vibration, 2300 x 9 (Case Western Reserve University).
+    """Faults of bearings from nine features of their vibration, 2300 x 9 (Case Western Reserve
+    University).
 
-    The nearest public table to the document's, which has 7 features, 3413 rows and 4 classes. `labels`: the faulty
-    part, four classes, or each of ten faults. The module says what `annotators` and `standardise` do.
+    The nearest public table to the document's, which has 7 features, 3413 rows and 4 classes.
+    `labels`: the faulty part, four classes, or each of ten faults. The module says what
+    `annotators` and `standardise` do.
     """
     return _western("real", read_bearings(path_of(BEARINGS)), labels, annotators, standardise)
 
 
 def western_standin(
-    *, labels: Literal["parts", "faults"] = "parts", annotators: Annotators = None, standardise: bool = True
+    *,
+    labels: Literal["parts", "faults"] = "parts",
+    annotators: Annotators = None,
+    standardise: bool = True,
 ) -> Dataset:
     """A synthetic table of the same shape and about the same difficulty."""
     raw = class_table([230] * 10, [Column(-6.3, 6.9, 6)] * 9, traits=5, separation=2.4, seed=2300)
@@ -365,13 +451,20 @@ def read_bearings(path: Path) -> Array:
     return np.column_stack([numbers(table[list(BEARING_FEATURES)], path), faults])
 
 
-def _western(source: Source, raw: Array, labels: str, annotators: str | None, standardise: bool) -> Dataset:
+def _western(
+    source: Source, raw: Array, labels: str, annotators: str | None, standardise: bool
+) -> Dataset:
     if labels not in ("parts", "faults"):
         raise ValueError(f'labels={labels!r}; expected "parts" or "faults".')
     classes = FAULTS
     if labels == "parts":
-        part = np.array([list(PARTS).index(fault.partition("_")[0]) for fault in FAULTS], np.float64)
-        raw, classes = np.column_stack([raw[:, :-1], part[raw[:, -1].astype(int)]]), tuple(PARTS.values())
+        part = np.array(
+            [list(PARTS).index(fault.partition("_")[0]) for fault in FAULTS], np.float64
+        )
+        raw, classes = (
+            np.column_stack([raw[:, :-1], part[raw[:, -1].astype(int)]]),
+            tuple(PARTS.values()),
+        )
     return classification(
         "western",
         source,
@@ -395,5 +488,7 @@ SHAPES: dict[str, Callable[[Path], str]] = {
     "annotators_uci/parkinsons.data": lambda path: size(read_table(path).to_numpy()),
     "annotators_uci/*.arff": lambda path: size(np.asarray(read_arff(path).values)),
     BEARINGS: lambda path: size(read_bearings(path)),
-    **dict.fromkeys(("annotators_uci/*", "keel/*.dat"), lambda path: size(read_rows(path).to_numpy())),
+    **dict.fromkeys(
+        ("annotators_uci/*", "keel/*.dat"), lambda path: size(read_rows(path).to_numpy())
+    ),
 }

@@ -1,4 +1,6 @@
-"""Bicycles hired in Washington by the hour: a regression table with a calendar (Giraldo, §8.1 and §9.3)."""
+"""Bicycles hired in Washington by the hour: a regression table with a calendar (Giraldo, §8.1 and
+§9.3).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,18 @@ INPUTS = (
     *("temp", "atemp", "humidity", "windspeed"),
 )
 COLUMNS = (
-    *("year", "month", "day", "season", "year again", "month again", "hour", "holiday", "weekday", "workingday"),
+    *(
+        "year",
+        "month",
+        "day",
+        "season",
+        "year again",
+        "month again",
+        "hour",
+        "holiday",
+        "weekday",
+        "workingday",
+    ),
     *("weather", "temp", "atemp", "humidity", "windspeed", "casual", "registered", "log count"),
 )
 MINIMA = {"year": 2011.0, "month": 1.0, "day": 1.0, "season": 1.0, "weather": 1.0, "temp": 0.02}
@@ -33,13 +46,15 @@ def bike(
     standardise: bool = True,
     thirteenth: Literal["day", "index"] | None = "day",
 ) -> Dataset:
-    """Bicycles hired in an hour in Washington, 2011 and 2012, 17379 x 13 (Fanaee-T and Gama, 2014; UCI).
+    """Bicycles hired in an hour in Washington, 2011 and 2012, 17379 x 13 (Fanaee-T and Gama, 2014;
+    UCI).
 
-    The document says 13 inputs, and the published hourly table has 12 that are not the answer: `thirteenth` adds the
-    day of the month, the number of the record ("index") or nothing. The target is the count of all hires.
-    The file holds every column less its mean, in five digits; with the published minima the counts and categories come
-    back exactly.
-    `likelihood` maps the target as the module says; with `standardise` every input has zero mean and unit deviation.
+    The document says 13 inputs, and the published hourly table has 12 that are not the answer:
+    `thirteenth` adds the day of the month, the number of the record ("index") or nothing. The
+    target is the count of all hires. The file holds every column less its mean, in five digits;
+    with the published minima the counts and categories come back exactly.
+    `likelihood` maps the target as the module says; with `standardise` every input has zero mean
+    and unit deviation.
     """
     return _bike("real", read_bike(path_of(FILE)), thirteenth, likelihood, standardise)
 
@@ -50,12 +65,16 @@ def bike_standin(
     standardise: bool = True,
     thirteenth: Literal["day", "index"] | None = "day",
 ) -> Dataset:
-    """Synthetic hires by the hour: commuters on working days, outings on the others, more when it is warm."""
+    """Synthetic hires by the hour: commuters on working days, outings on the others, more when it
+    is warm.
+    """
     return _bike("stand-in", _hires(), thirteenth, likelihood, standardise)
 
 
 def read_bike(path: Path) -> Array:
-    """`[17379, 15]`: the twelve `INPUTS`, the day of the month, the number of the record, the count of hires."""
+    """`[17379, 15]`: the twelve `INPUTS`, the day of the month, the number of the record, the count
+    of hires.
+    """
     centred = dict(zip(COLUMNS, read_plain(path, len(COLUMNS)).T, strict=True))
     raw = {name: column - column.min() + MINIMA.get(name, 0.0) for name, column in centred.items()}
     for name, column in raw.items():
@@ -65,17 +84,23 @@ def read_bike(path: Path) -> Array:
     if len(np.unique(hours)) != len(hours):
         raise DataFormatError(path, "two rows for the same hour")
     index = 1.0 + np.argsort(np.argsort(hours))
-    return np.column_stack([*(raw[name] for name in INPUTS), raw["day"], index, raw["casual"] + raw["registered"]])
+    return np.column_stack(
+        [*(raw[name] for name in INPUTS), raw["day"], index, raw["casual"] + raw["registered"]]
+    )
 
 
-def _bike(source: Source, raw: Array, thirteenth: str | None, likelihood: Likelihood, standardise: bool) -> Dataset:
+def _bike(
+    source: Source, raw: Array, thirteenth: str | None, likelihood: Likelihood, standardise: bool
+) -> Dataset:
     further = {"day": 12, "index": 13}
     if thirteenth is not None and thirteenth not in further:
         raise ValueError(f'thirteenth={thirteenth!r}; expected "day", "index" or None.')
     chosen = [*range(12), *([] if thirteenth is None else [further[thirteenth]]), 14]
     inputs = INPUTS if thirteenth is None else (*INPUTS, thirteenth)
     summary = "bicycles hired in an hour in Washington"
-    return regression("bike", source, summary, raw[:, chosen], inputs, "count", likelihood, standardise)
+    return regression(
+        "bike", source, summary, raw[:, chosen], inputs, "count", likelihood, standardise
+    )
 
 
 def _hires() -> Array:
@@ -97,16 +122,40 @@ def _hires() -> Array:
         1.0,
     )
     weather = 1 + np.digitize(rng.uniform(size=len(time)), [0.66, 0.92, 0.999])
-    humidity = np.clip(0.63 + 0.1 * weather - 0.15 + 0.12 * rng.standard_normal(len(time)), 0.0, 1.0)
+    humidity = np.clip(
+        0.63 + 0.1 * weather - 0.15 + 0.12 * rng.standard_normal(len(time)), 0.0, 1.0
+    )
     windspeed = np.clip(0.19 + 0.12 * rng.standard_normal(len(time)), 0.0, 0.85)
-    commute = np.exp(-0.5 * ((hour - 8) / 1.2) ** 2) + 1.2 * np.exp(-0.5 * ((hour - 17.5) / 1.8) ** 2)
+    commute = np.exp(-0.5 * ((hour - 8) / 1.2) ** 2) + 1.2 * np.exp(
+        -0.5 * ((hour - 17.5) / 1.8) ** 2
+    )
     outing = 1.2 * np.exp(-0.5 * ((hour - 14) / 3.5) ** 2)
-    mean = 15 + 560 * temperature * np.where(working, commute + 0.3 * outing, outing) * (1 + 0.5 * (year - 2011))
-    mean = mean * np.array([1.0, 0.9, 0.5, 0.3])[weather - 1] * np.exp(0.2 * rng.standard_normal(len(time)))
+    mean = 15 + 560 * temperature * np.where(working, commute + 0.3 * outing, outing) * (
+        1 + 0.5 * (year - 2011)
+    )
+    mean = (
+        mean
+        * np.array([1.0, 0.9, 0.5, 0.3])[weather - 1]
+        * np.exp(0.2 * rng.standard_normal(len(time)))
+    )
     columns = (
-        *((month % 12) // 3 + 1, year, month, hour, holiday, weekday, working, weather, np.round(temperature, 2)),
+        *(
+            (month % 12) // 3 + 1,
+            year,
+            month,
+            hour,
+            holiday,
+            weekday,
+            working,
+            weather,
+            np.round(temperature, 2),
+        ),
         *(np.round(temperature * 0.95, 4), np.round(humidity, 2), np.round(windspeed, 4)),
-        *((days - months).astype(int) + 1, np.arange(1, len(time) + 1), np.clip(1 + rng.poisson(mean), 1, 977)),
+        *(
+            (days - months).astype(int) + 1,
+            np.arange(1, len(time) + 1),
+            np.clip(1 + rng.poisson(mean), 1, 977),
+        ),
     )
     table: Array = np.column_stack(columns).astype(float)[rng.permutation(len(time))]
     return table

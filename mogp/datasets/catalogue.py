@@ -1,4 +1,6 @@
-"""The catalogue: every data set by name, how it is loaded and, where the data may be out of reach, its stand-in."""
+"""The catalogue: every data set by name, how it is loaded and, where the data may be out of reach,
+its stand-in.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ from mogp.datasets.entry import Entry
 from mogp.datasets.store import DataUnavailableError
 
 StandIn = Literal["forbid", "allow", "only"]
-"""What to do about a stand-in: never use it, use it where the data cannot be had, use nothing else."""
+"""What to do about a stand-in: never use it, use it where the data cannot be had, use nothing else.
+"""
 
 MODULES = (
     toys,
@@ -67,9 +70,13 @@ MODULES = (
     exchange,
     landmine,
 )
-"""Modules with `ENTRIES`, data sets by name, and, where those have files, `SHAPES`: what reads each of them."""
+"""Modules with `ENTRIES`, data sets by name, and, where those have files, `SHAPES`: what reads each
+of them.
+"""
 
-CATALOGUE: dict[str, Entry] = {name: entry for module in MODULES for name, entry in module.ENTRIES.items()}
+CATALOGUE: dict[str, Entry] = {
+    name: entry for module in MODULES for name, entry in module.ENTRIES.items()
+}
 
 
 class StandInWarning(UserWarning):
@@ -84,11 +91,11 @@ def names() -> tuple[str, ...]:
 def load(name: str, stand_in: StandIn = "forbid", **options: Any) -> Dataset:
     """The data set called `name`.
 
-    A real data set is looked for in the cache, in the mirror, in installed packages and on the network, in this order.
-    If it is nowhere, `DataUnavailableError` says what to run; with `stand_in="allow"` you get synthetic data of the
-    same shape instead, marked `source="stand-in"`, and a `StandInWarning` says why. With `stand_in="only"` you get
-    those even where the real ones are at hand, to try a notebook without them. Options are those of the data set's
-    loader.
+    A real data set is looked for in the cache, in the mirror, in installed packages and on the
+    network, in this order. If it is nowhere, `DataUnavailableError` says what to run; with
+    `stand_in="allow"` you get synthetic data of the same shape instead, marked `source="stand-in"`,
+    and a `StandInWarning` says why. With `stand_in="only"` you get those even where the real ones
+    are at hand, to try a notebook without them. Options are those of the data set's loader.
 
     >>> load("giraldo-toy", variant="T2", N=100).outputs[3:]
     ('Gamma', 'Exponential')
@@ -98,8 +105,13 @@ def load(name: str, stand_in: StandIn = "forbid", **options: Any) -> Dataset:
         raise ValueError(f'stand_in={stand_in!r}; expected "forbid", "allow" or "only".')
     unknown = sorted(set(options) - set(entry.options))
     if unknown:
-        takes = ", ".join(f"{option}={default!r}" for option, default in entry.options.items()) or "no options"
-        raise TypeError(f"data set {name!r} has no option {', '.join(map(repr, unknown))}; it takes {takes}.")
+        takes = (
+            ", ".join(f"{option}={default!r}" for option, default in entry.options.items())
+            or "no options"
+        )
+        raise TypeError(
+            f"data set {name!r} has no option {', '.join(map(repr, unknown))}; it takes {takes}."
+        )
     if stand_in == "only" and entry.standin is not None:
         return entry.standin(**options)
     try:
@@ -107,7 +119,9 @@ def load(name: str, stand_in: StandIn = "forbid", **options: Any) -> Dataset:
     except DataUnavailableError as problem:
         if stand_in == "forbid" or entry.standin is None:
             raise
-        warnings.warn(f"{name}: a synthetic stand-in is used. {problem}", StandInWarning, stacklevel=2)
+        warnings.warn(
+            f"{name}: a synthetic stand-in is used. {problem}", StandInWarning, stacklevel=2
+        )
         return entry.standin(**options)
 
 

@@ -1,4 +1,6 @@
-"""`mogp data`: list the data sets, tell about one, fetch their files, verify them, say where they are."""
+"""`mogp data`: list the data sets, tell about one, fetch their files, verify them, say where they
+are.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,17 @@ from mogp.datasets.registry import DataFile
 
 data_app = typer.Typer(no_args_is_help=True, help="Data sets: list, show, fetch, verify, where.")
 
-_STYLES = dict.fromkeys(("cache", "mirror", "package", "generated"), "green") | {"corrupt": "red", "stand-in": "yellow"}
+_STYLES = dict.fromkeys(("cache", "mirror", "package", "generated"), "green") | {
+    "corrupt": "red",
+    "stand-in": "yellow",
+}
 
 
 @data_app.command("list")
 def list_() -> None:
-    """List the data sets, and where their files are: on this machine, in a package, or a stand-in at most."""
+    """List the data sets, and where their files are: on this machine, in a package, or a stand-in
+    at most.
+    """
     from mogp.datasets.catalogue import CATALOGUE
     from mogp.datasets.registry import files
 
@@ -63,7 +70,9 @@ def show(name: Annotated[str, typer.Argument(help="The data set.")]) -> None:
 
 @data_app.command()
 def fetch(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets to fetch.", metavar="NAME")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Data sets to fetch.", metavar="NAME")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Fetch every data set.")] = False,
 ) -> None:
     """Fetch the files of data sets into the cache, check them, and try whether the data sets load.
@@ -82,13 +91,20 @@ def fetch(
     for name in wanted:
         got = 0
         for file in files(name):
-            with contextlib.suppress(store.DataUnavailableError), console.status(f"fetching {file.path}"):
+            with (
+                contextlib.suppress(store.DataUnavailableError),
+                console.status(f"fetching {file.path}"),
+            ):
                 store.fetch(file)
                 got += 1
         try:
             with console.status(f"loading {name}"):
                 load(name)
-            what = f"{got} of {len(files(name))} files" if files(name) else "generated, it has no files"
+            what = (
+                f"{got} of {len(files(name))} files"
+                if files(name)
+                else "generated, it has no files"
+            )
             console.print(f"[green]ready[/]   {name}: {what}", highlight=False)
         except store.DataUnavailableError as problem:
             failed = True
@@ -104,7 +120,8 @@ def verify(
         list[str] | None, typer.Argument(help="Only the files of these data sets.", metavar="NAME")
     ] = None,
 ) -> None:
-    """Check every registered file on this machine against its checksum, parse it, and compare its shape.
+    """Check every registered file on this machine against its checksum, parse it, and compare its
+    shape.
 
     Fails if a file is corrupt, cannot be parsed or holds something else than the registry says.
     """
@@ -113,7 +130,11 @@ def verify(
     from mogp.datasets.shapes import shape_of
 
     _known(names or [])
-    owned = registry().values() if not names else {file.path: file for name in names for file in files(name)}.values()
+    owned = (
+        registry().values()
+        if not names
+        else {file.path: file for name in names for file in files(name)}.values()
+    )
     console, bad, absent = Console(soft_wrap=True), 0, 0
     for file in owned:
         state, detail = _state(file)
@@ -126,17 +147,23 @@ def verify(
             except ValueError as problem:
                 state, detail = "corrupt", str(problem)
             except store.DataUnavailableError as problem:
-                detail = f"can only be read together with another file: {str(problem).splitlines()[0]}"
+                detail = (
+                    f"can only be read together with another file: {str(problem).splitlines()[0]}"
+                )
         bad, absent = bad + (state == "corrupt"), absent + (state == "absent")
         console.print(f"{_coloured(f'{state:8}')} {file.path}", end="  ", highlight=False)
         console.print(detail, markup=False, highlight=False)
-    console.print(f"{len(owned)} files: {len(owned) - bad - absent} sound, {absent} absent, {bad} corrupt")
+    console.print(
+        f"{len(owned)} files: {len(owned) - bad - absent} sound, {absent} absent, {bad} corrupt"
+    )
     if bad:
         raise typer.Exit(1)
 
 
 @data_app.command()
-def where(name: Annotated[str | None, typer.Argument(help="Only the files of this data set.")] = None) -> None:
+def where(
+    name: Annotated[str | None, typer.Argument(help="Only the files of this data set.")] = None,
+) -> None:
     """Say which folders are looked in and, for each file, where it is."""
     from mogp.datasets import store
     from mogp.datasets.registry import files, registry
@@ -145,7 +172,9 @@ def where(name: Annotated[str | None, typer.Argument(help="Only the files of thi
         _known([name])
     console = Console(soft_wrap=True)
     console.print(f"cache   {store.cache_folder()}", highlight=False)
-    console.print(f"mirror  {store.mirror_folder() or 'none (set MOGP_DATA_MIRROR)'}", highlight=False)
+    console.print(
+        f"mirror  {store.mirror_folder() or 'none (set MOGP_DATA_MIRROR)'}", highlight=False
+    )
     for file in registry().values() if name is None else files(name):
         _tell(console, file)
     if name is not None and not files(name):
@@ -153,7 +182,9 @@ def where(name: Annotated[str | None, typer.Argument(help="Only the files of thi
 
 
 def _here(entry: Entry, states: list[str]) -> str:
-    """What the files of a data set amount to: alternatives may be absent as long as one is there."""
+    """What the files of a data set amount to: alternatives may be absent as long as one is
+    there.
+    """
     if "corrupt" in states:
         return "corrupt"
     there = [state for state in states if state != "absent"]
@@ -169,17 +200,25 @@ def _tell(console: Console, file: DataFile) -> None:
 
 
 def _state(file: DataFile) -> tuple[str, str]:
-    """`cache` or `mirror` and the path, `corrupt` and what is wrong, `package` and its name, or `absent`."""
+    """`cache` or `mirror` and the path, `corrupt` and what is wrong, `package` and its name, or
+    `absent`.
+    """
     from mogp.datasets import store
 
-    checked = [(place, path, store.check(path, file)) for place, path in store.places(file) if path.is_file()]
+    checked = [
+        (place, path, store.check(path, file))
+        for place, path in store.places(file)
+        if path.is_file()
+    ]
     corrupt = [problem for _, _, problem in checked if problem is not None]
     if corrupt:
         return "corrupt", "; ".join(corrupt)
     if checked:
         place, path, _ = checked[0]
         return place, str(path)
-    return ("package", file.package) if store.is_carried(file) else ("absent", file.url or file.note)
+    return (
+        ("package", file.package) if store.is_carried(file) else ("absent", file.url or file.note)
+    )
 
 
 def _coloured(state: str) -> str:

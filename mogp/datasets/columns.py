@@ -1,4 +1,6 @@
-"""Columns of a table that a parser read, checked to be numbers before a loader computes with them."""
+"""Columns of a table that a parser read, checked to be numbers before a loader computes with
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def numbers(frame: pd.DataFrame, path: Path) -> Array:
-    """The frame as float64 `[N, C]`; a column that is not all numbers is refused with the file it came from."""
+    """The frame as float64 `[N, C]`; a column that is not all numbers is refused with the file it
+    came from.
+    """
     for name in frame:
         try:
             column = frame[name].to_numpy(np.float64)

@@ -13,7 +13,8 @@ from mogp.datasets.store import DataUnavailableError
 
 @dataclass(frozen=True)
 class Entry:
-    """How a data set comes to be: `load` gives the real or the generated data, `standin` what replaces real ones.
+    """How a data set comes to be: `load` gives the real or the generated data, `standin` what
+    replaces real ones.
 
     `private` says of data that nobody can get why that is, and names the nearest real data.
     """
@@ -25,7 +26,10 @@ class Entry:
     @property
     def options(self) -> dict[str, Any]:
         """The keywords `load` takes, with their defaults."""
-        return {name: parameter.default for name, parameter in inspect.signature(self.load).parameters.items()}
+        return {
+            name: parameter.default
+            for name, parameter in inspect.signature(self.load).parameters.items()
+        }
 
     @property
     def summary(self) -> str:
@@ -36,5 +40,6 @@ class Entry:
 def unavailable(name: str, why: str) -> DataUnavailableError:
     """The error of a data set that nobody can get."""
     return DataUnavailableError(
-        f'the data of {name!r} cannot be had: {why}. Load with stand_in="allow" to go on with a synthetic stand-in.'
+        f'the data of {name!r} cannot be had: {why}. Load with stand_in="allow" to go on with a'
+        " synthetic stand-in."
     )

@@ -1,4 +1,6 @@
-"""Daily exchange rates of ten currencies and three metals against the US dollar, with gaps to be filled."""
+"""Daily exchange rates of ten currencies and three metals against the US dollar, with gaps to be
+filled.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,26 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-CURRENCIES = ("CHF", "EUR", "GBP", "HKD", "KRW", "MXN", "NZD", "XAG", "XAU", "XPT", "CAD", "JPY", "AUD")
+CURRENCIES = (
+    "CHF",
+    "EUR",
+    "GBP",
+    "HKD",
+    "KRW",
+    "MXN",
+    "NZD",
+    "XAG",
+    "XAU",
+    "XPT",
+    "CAD",
+    "JPY",
+    "AUD",
+)
 _FIRST = ("MXN", "NZD")
-ORDERS = {name: (*_FIRST, *(c for c in CURRENCIES if c not in _FIRST)) for name in ("bidirectional", "combined")}
+ORDERS = {
+    name: (*_FIRST, *(c for c in CURRENCIES if c not in _FIRST))
+    for name in ("bidirectional", "combined")
+}
 
 GAPS: dict[str, Gaps] = {
     "base": {"CAD": (49, 100), "JPY": (49, 150), "AUD": (49, 200)},
@@ -44,31 +63,44 @@ FILES = {
 
 
 def exchange(
-    *, year: int = 2007, currencies: Sequence[str] | None = None, missing: str | Gaps | None = "base"
+    *,
+    year: int = 2007,
+    currencies: Sequence[str] | None = None,
+    missing: str | Gaps | None = "base",
 ) -> Dataset:
-    """US dollars for one unit of ten currencies and three metals, 251 days of 2007 (Pacific Exchange Rate Service).
+    """US dollars for one unit of ten currencies and three metals, 251 days of 2007 (Pacific
+    Exchange Rate Service).
 
     The input is the decimal year. The metals have no rate on some days.
 
     Args:
         year: 2003 to 2013.
-        currencies: the outputs, in order; None for the order of the experiment that `missing` names: CHF, EUR, GBP,
-            HKD, KRW, MXN, NZD, XAG, XAU, XPT, CAD, JPY, AUD, or MXN and NZD first where gaps run backwards.
-        missing: the targets to hold out, named after the experiment of Xia's: "base" (table 4.3), "bidirectional"
-            (figure 4.12), "combined" (figure 4.13; the document gives no ranges: rows 25 to 49 of MXN and NZD as in
-            4.12, and rows 100 to 149 of JPY and AUD are a choice); or gaps as {currency: (start, stop)}; or None.
+        currencies: the outputs, in order; None for the order of the experiment that `missing`
+            names: CHF, EUR, GBP, HKD, KRW, MXN, NZD, XAG, XAU, XPT, CAD, JPY, AUD, or MXN and NZD
+                first where gaps run backwards.
+        missing: the targets to hold out, named after the experiment of Xia's: "base" (table 4.3),
+            "bidirectional" (figure 4.12), "combined" (figure 4.13; the document gives no ranges:
+            rows 25 to 49 of MXN and NZD as in 4.12, and rows 100 to 149 of JPY and AUD are a
+            choice); or gaps as {currency: (start, stop)}; or None.
     """
     _check(year)
     dates, rates = read_rates(path_of(FILES[year]))
     this_year = np.array([day.year == year for day in dates])
     chosen = [day for day in dates if day.year == year]
-    return _dataset("real", chosen, {c: r[this_year] for c, r in rates.items()}, year, currencies, missing)
+    return _dataset(
+        "real", chosen, {c: r[this_year] for c, r in rates.items()}, year, currencies, missing
+    )
 
 
 def exchange_standin(
-    *, year: int = 2007, currencies: Sequence[str] | None = None, missing: str | Gaps | None = "base"
+    *,
+    year: int = 2007,
+    currencies: Sequence[str] | None = None,
+    missing: str | Gaps | None = "base",
 ) -> Dataset:
-    """Synthetic random walks that share the dollar and two more factors; options are those of `exchange`."""
+    """Synthetic random walks that share the dollar and two more factors; options are those of
+    `exchange`.
+    """
     _check(year)
     return _dataset("stand-in", *_walks(year), year, currencies, missing)
 
@@ -87,16 +119,23 @@ def _dataset(
     missing: str | Gaps | None,
 ) -> Dataset:
     gaps = pattern_of(missing, GAPS)
-    chosen = ORDERS.get(missing if isinstance(missing, str) else "", CURRENCIES) if currencies is None else currencies
+    chosen = (
+        ORDERS.get(missing if isinstance(missing, str) else "", CURRENCIES)
+        if currencies is None
+        else currencies
+    )
     unknown = [name for name in chosen if name not in CURRENCIES]
     if unknown or not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"currencies={tuple(chosen)}; choose different ones of {', '.join(CURRENCIES)}.")
+        raise ValueError(
+            f"currencies={tuple(chosen)}; choose different ones of {', '.join(CURRENCIES)}."
+        )
     Y = np.column_stack([1.0 / rates[name] for name in chosen])
     held = held_out(gaps, chosen, len(Y))
     return made(
         "exchange",
         source,
-        f"US dollars for one unit of {len(chosen)} currencies and metals on {len(Y)} days of {year}",
+        f"US dollars for one unit of {len(chosen)} currencies and metals on {len(Y)} days of"
+        f" {year}",
         X=np.array([decimal_year(day) for day in dates])[:, None],
         Y=Y,
         inputs=("year",),
@@ -115,8 +154,8 @@ def decimal_year(day: date) -> float:
 def read_rates(path: Path) -> tuple[list[date], dict[str, Floats]]:
     """Dates and, by currency, units for a US dollar, NaN where there is no rate.
 
-    The service's table, plain or as a browser saved it: in a page of three lines before the header and two after the
-    last row.
+    The service's table, plain or as a browser saved it: in a page of three lines before the header
+    and two after the last row.
     """
     saved = b"<html>" in path.open("rb").read(200)
     header = ["Jul.Day", "YYYY/MM/DD", "Wdy", *(f"{name}/USD" for name in PUBLISHED)]
@@ -125,7 +164,21 @@ def read_rates(path: Path) -> tuple[list[date], dict[str, Floats]]:
     return _dates(table["YYYY/MM/DD"], path), dict(zip(PUBLISHED, rates.T, strict=True))
 
 
-PUBLISHED = ("XAU", "XAG", "XPT", "CAD", "EUR", "JPY", "GBP", "CHF", "AUD", "HKD", "NZD", "KRW", "MXN")
+PUBLISHED = (
+    "XAU",
+    "XAG",
+    "XPT",
+    "CAD",
+    "EUR",
+    "JPY",
+    "GBP",
+    "CHF",
+    "AUD",
+    "HKD",
+    "NZD",
+    "KRW",
+    "MXN",
+)
 """The order of the columns in the service's tables."""
 
 
@@ -146,7 +199,9 @@ def _dates(texts: pd.Series, path: Path) -> list[date]:
 
 
 def _walks(year: int) -> tuple[list[date], dict[str, Floats]]:
-    """Rates as the service publishes them: log-rates walk at 0.5 % a day, most of it in three shared factors."""
+    """Rates as the service publishes them: log-rates walk at 0.5 % a day, most of it in three
+    shared factors.
+    """
     rng = np.random.default_rng(year)
     weekdays = np.arange(f"{year}-01-02", f"{year + 1}-01-01", dtype="datetime64[D]")
     weekdays = weekdays[np.is_busday(weekdays)]
@@ -158,7 +213,9 @@ def _walks(year: int) -> tuple[list[date], dict[str, Floats]]:
     rates = np.array(LEVELS) * np.exp(np.cumsum(steps, axis=0))
     for metal, count in (("XAG", 8), ("XAU", 9), ("XPT", 42)):
         rates[rng.permutation(len(days))[:count], CURRENCIES.index(metal)] = np.nan
-    return days.tolist(), {name: rounded(rate) for name, rate in zip(CURRENCIES, rates.T, strict=True)}
+    return days.tolist(), {
+        name: rounded(rate) for name, rate in zip(CURRENCIES, rates.T, strict=True)
+    }
 
 
 LEVELS = (1.2, 0.75, 0.5, 7.8, 930.0, 11.0, 1.4, 0.075, 0.0015, 0.0008, 1.1, 118.0, 1.2)
@@ -171,7 +228,10 @@ ENTRIES = {"exchange": Entry(exchange, standin=exchange_standin)}
 def _shape_of_rates(path: Path) -> str:
     dates, rates = read_rates(path)
     gone = sum(int(np.isnan(rate).sum()) for rate in rates.values())
-    return f"{len(dates)} days x {len(rates)} rates, dates {dates[0]:%Y/%m/%d}..{dates[-1]:%Y/%m/%d}, missing {gone}"
+    return (
+        f"{len(dates)} days x {len(rates)} rates, dates {dates[0]:%Y/%m/%d}..{dates[-1]:%Y/%m/%d},"
+        f" missing {gone}"
+    )
 
 
 def _shape_of_processed(path: Path) -> str:
@@ -192,7 +252,8 @@ def _shape_of_split(path: Path) -> str:
 def _shape_of_frames(path: Path) -> str:
     frames = read_pickled_frames(path)
     return "; ".join(
-        f"{name}_{part} {len(frame)} x {frame.shape[1]}, {int(frame.isna().to_numpy().sum())} missing"
+        f"{name}_{part} {len(frame)} x {frame.shape[1]}, {int(frame.isna().to_numpy().sum())}"
+        " missing"
         for name, parts in frames.items()
         for part, frame in parts.items()
     )

@@ -20,7 +20,8 @@ def pattern_of(missing: str | Gaps | None, patterns: Mapping[str, Gaps]) -> Gaps
     if missing not in patterns:
         known = ", ".join(map(repr, patterns))
         raise ValueError(
-            f"missing={missing!r}; choose one of {known}, None, or give gaps as {{output: (start, stop)}}."
+            f"missing={missing!r}; choose one of {known}, None, or give gaps as {{output: (start,"
+            " stop)}."
         )
     return patterns[missing]
 
@@ -32,8 +33,12 @@ def held_out(gaps: Gaps, outputs: Sequence[str], rows: int) -> NDArray[np.bool_]
     held = np.zeros((rows, len(outputs)), bool)
     for output, (start, stop) in gaps.items():
         if output not in outputs:
-            raise ValueError(f"a gap in {output!r}, which is not among the chosen {', '.join(outputs)}.")
+            raise ValueError(
+                f"a gap in {output!r}, which is not among the chosen {', '.join(outputs)}."
+            )
         if not 0 <= start < stop <= rows:
-            raise ValueError(f"the gap of {output!r} is {start}:{stop}; expected 0 <= start < stop <= {rows}.")
+            raise ValueError(
+                f"the gap of {output!r} is {start}:{stop}; expected 0 <= start < stop <= {rows}."
+            )
         held[start:stop, list(outputs).index(output)] = True
     return held

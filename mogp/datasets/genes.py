@@ -34,17 +34,26 @@ def kalinka(
     protocol: Protocol | None = None,
     repetition: int = 0,
 ) -> Dataset:
-    """Expression of four *Drosophila melanogaster* genes in eight embryo series, 56 points (Kalinka et al., 2010).
+    """Expression of four *Drosophila melanogaster* genes in eight embryo series, 56 points (Kalinka
+    et al., 2010).
 
-    The input is the time of development (2 to 20 h), a replica is a series of 4 to 10 points. Each gene has zero mean
-    and unit variance over its 56 values, unless `standardise=False`. `genes` chooses others of the 3590 in the file;
-    their order is the order of the outputs.
+    The input is the time of development (2 to 20 h), a replica is a series of 4 to 10 points. Each
+    gene has zero mean and unit variance over its 56 values, unless `standardise=False`. `genes`
+    chooses others of the 3590 in the file; their order is the order of the outputs.
 
-    `protocol` says what is held out in the given `repetition`, as HMOGP-LV §9 X5 and X6: "points", half of each replica
-    (the last ones of a permutation seeded by d + 1000 `repetition` for gene d; with 5 points two train, so 27 points
-    train and 29 test); "replica", replica (d + `repetition`) mod 8 of gene d. Genes and replicas count from 0.
+    `protocol` says what is held out in the given `repetition`, as HMOGP-LV §9 X5 and X6: "points",
+    half of each replica (the last ones of a permutation seeded by d + 1000 `repetition` for gene d;
+    with 5 points two train, so 27 points train and 29 test); "replica", replica (d + `repetition`)
+    mod 8 of gene d. Genes and replicas count from 0.
     """
-    return _dataset("real", _read(path_of(EXPRESSION), path_of(SAMPLES)), genes, standardise, protocol, repetition)
+    return _dataset(
+        "real",
+        _read(path_of(EXPRESSION), path_of(SAMPLES)),
+        genes,
+        standardise,
+        protocol,
+        repetition,
+    )
 
 
 def kalinka_standin(
@@ -54,7 +63,9 @@ def kalinka_standin(
     protocol: Protocol | None = None,
     repetition: int = 0,
 ) -> Dataset:
-    """Synthetic series of the same times: a rise the genes share, a little of its own for each gene and each series."""
+    """Synthetic series of the same times: a rise the genes share, a little of its own for each gene
+    and each series.
+    """
     replica = np.repeat(np.arange(8), [8, 8, 8, 8, 10, 5, 4, 5])
     first = np.array([2, 2, 2, 2, 2, 12, 12, 12])[replica]
     time = first + 2.0 * np.concatenate([np.arange(n) for n in np.bincount(replica)])
@@ -64,14 +75,18 @@ def kalinka_standin(
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         own = draw(time[:, None] / 6.0, 1.0, rng)
         series = rng.standard_normal(8)[replica]
-        values.append(8.0 + 3.0 * rise + 0.25 * own + 0.12 * series + 0.15 * rng.standard_normal(len(time)))
+        values.append(
+            8.0 + 3.0 * rise + 0.25 * own + 0.12 * series + 0.15 * rng.standard_normal(len(time))
+        )
     raw = Expression(tuple(genes), rounded(np.array(values)), replica, time)
     return _dataset("stand-in", raw, genes, standardise, protocol, repetition)
 
 
 @dataclass(frozen=True)
 class Expression:
-    """Log expression `values` [G, S] of the genes called `names` in S samples, each of a `replica` at a `time` (h)."""
+    """Log expression `values` [G, S] of the genes called `names` in S samples, each of a `replica`
+    at a `time` (h).
+    """
 
     names: tuple[str, ...]
     values: Array
@@ -84,7 +99,8 @@ def _read(expression: Path, samples: Path) -> Expression:
     described = read_numbers(samples, columns=2)
     if table.shape[1] != len(described) + 1:
         raise DataFormatError(
-            expression, f"{table.shape[1] - 1} samples, but {samples.name} describes {len(described)}"
+            expression,
+            f"{table.shape[1] - 1} samples, but {samples.name} describes {len(described)}",
         )
     names = tuple(map(str, table[0]))
     if len(set(names)) != len(names):
@@ -113,7 +129,9 @@ def _dataset(
     for name in genes:
         if name not in rows:
             close = difflib.get_close_matches(name, rows, n=3) or list(GENES)
-            raise ValueError(f"no gene {name!r} among {len(rows)}; there is, for example, {', '.join(close)}.")
+            raise ValueError(
+                f"no gene {name!r} among {len(rows)}; there is, for example, {', '.join(close)}."
+            )
     Y = raw.values[[rows[name] for name in genes]].T
     mean, sd = np.zeros(len(genes)), np.ones(len(genes))
     if standardise:
@@ -161,7 +179,10 @@ def _expression_shape(path: Path) -> str:
 def _samples_shape(path: Path) -> str:
     replica, time = read_numbers(path, columns=2).T
     sizes = ", ".join(str(int(size)) for size in np.unique(replica, return_counts=True)[1])
-    return f"{len(replica)} samples, {len(set(replica))} replicates of {sizes}, {len(set(time))} time points"
+    return (
+        f"{len(replica)} samples, {len(set(replica))} replicates of {sizes}, {len(set(time))} time"
+        " points"
+    )
 
 
 ENTRIES = {"kalinka": Entry(kalinka, standin=kalinka_standin)}

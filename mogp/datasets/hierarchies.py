@@ -19,41 +19,53 @@ Protocol = Literal["points", "replica"]
 POINTS = 10
 FEATURES = 4000
 VARIANCES: dict[Variant, tuple[float, float]] = {"documents": (0.1, 0.02), "code": (1.0, 0.02**2)}
-"""Of k_g and of the noise: what the documents print, and what the authors' public code does (0.02 as a deviation)."""
+"""Of k_g and of the noise: what the documents print, and what the authors' public code does (0.02
+as a deviation).
+"""
 
 
 def hmogp_synth_1(*, variant: Variant = "documents", repetition: int = 0, seed: int = 1) -> Dataset:
-    """Fifty outputs with three replicas of ten points, half of the points held out (Ma §5.4.1.1; HMOGP-LV §5.1).
+    """Fifty outputs with three replicas of ten points, half of the points held out (Ma §5.4.1.1;
+    HMOGP-LV §5.1).
 
-    f_d^r(x) = G(x, h_d) + F^r(x, h_d) with G ~ GP(0, k_H k_g) and F^1 … F^R i.i.d. GP(0, k_H k_f), k_g and k_f
-    Matérn-3/2 with lengthscale 1 and variances 0.1 and 1, k_H a unit RBF, and noise of variance 0.02. What the
-    documents leave open is as in the authors' public code: h_d = (t_d, t_d) with t_d equally spaced on [0, 1], and ten
-    inputs an output, uniform on [0, 10], the same in all its replicas. `variant="code"` has k_g of variance 1 and a
-    noise *deviation* of 0.02, as that code does. Positions held out of output d are the last five of a permutation
-    seeded by d + 1000 `repetition`, the same in all replicas.
+    f_d^r(x) = G(x, h_d) + F^r(x, h_d) with G ~ GP(0, k_H k_g) and F^1 … F^R i.i.d. GP(0, k_H k_f),
+    k_g and k_f Matérn-3/2 with lengthscale 1 and variances 0.1 and 1, k_H a unit RBF, and noise of
+    variance 0.02. What the documents leave open is as in the authors' public code: h_d = (t_d, t_d)
+    with t_d equally spaced on [0, 1], and ten inputs an output, uniform on [0, 10], the same in all
+    its replicas. `variant="code"` has k_g of variance 1 and a noise *deviation* of 0.02, as that
+    code does. Positions held out of output d are the last five of a permutation seeded by d + 1000
+    `repetition`, the same in all replicas.
 
-    `extras`: the latent variables `H` [D, 2], the noise-free values `f` [N] and the `noise_variance`.
+    `extras`: the latent variables `H` [D, 2], the noise-free values `f` [N] and the
+    `noise_variance`.
     """
     data = _Hierarchy("hmogp-synth-1", 50, 3, variant, seed)
     return data.dataset(data.held_out("points", repetition))
 
 
 def hmogp_synth_2(*, variant: Variant = "documents", repetition: int = 0, seed: int = 1) -> Dataset:
-    """Fifty outputs with four replicas of ten points, one replica an output held out (Ma §5.4.1.2; HMOGP-LV §5.2).
+    """Fifty outputs with four replicas of ten points, one replica an output held out (Ma §5.4.1.2;
+    HMOGP-LV §5.2).
 
-    The generator is that of `hmogp-synth-1`. Output d misses replica (d + `repetition`) mod 4, both counted from 0.
+    The generator is that of `hmogp-synth-1`. Output d misses replica (d + `repetition`) mod 4, both
+    counted from 0.
     """
     data = _Hierarchy("hmogp-synth-2", 50, 4, variant, seed)
     return data.dataset(data.held_out("replica", repetition))
 
 
 def hmogp_synth_3(
-    *, protocol: Protocol = "points", variant: Variant = "documents", repetition: int = 0, seed: int = 1
+    *,
+    protocol: Protocol = "points",
+    variant: Variant = "documents",
+    repetition: int = 0,
+    seed: int = 1,
 ) -> Dataset:
     """Ten outputs with five replicas of ten points, to study Q_H and M_H (Ma §5.4.1.3).
 
-    The generator is that of `hmogp-synth-1`. The thesis does not say what is held out: half of the points as in
-    `hmogp-synth-1`, or with `protocol="replica"` a replica an output as in `hmogp-synth-2`.
+    The generator is that of `hmogp-synth-1`. The thesis does not say what is held out: half of the
+    points as in `hmogp-synth-1`, or with `protocol="replica"` a replica an output as in
+    `hmogp-synth-2`.
     """
     data = _Hierarchy("hmogp-synth-3", 10, 5, variant, seed)
     return data.dataset(data.held_out(protocol, repetition))
@@ -62,11 +74,12 @@ def hmogp_synth_3(
 def hmogp_synth_4(
     *, train_points: int = 1, variant: Variant = "documents", repetition: int = 0, seed: int = 1
 ) -> Dataset:
-    """Ten outputs with three replicas of ten points, the last output hardly observed (HMOGP-LV, appendix C.1).
+    """Ten outputs with three replicas of ten points, the last output hardly observed (HMOGP-LV,
+    appendix C.1).
 
-    The generator is that of `hmogp-synth-1`. Of the last output, `train_points` (1 to 9) positions are observed, the
-    same in all its replicas: the first of a permutation seeded by 9 + `repetition`; the rest are held out. The other
-    nine outputs are fully observed.
+    The generator is that of `hmogp-synth-1`. Of the last output, `train_points` (1 to 9) positions
+    are observed, the same in all its replicas: the first of a permutation seeded by 9 +
+    `repetition`; the rest are held out. The other nine outputs are fully observed.
     """
     if not 1 <= train_points < POINTS:
         raise ValueError(f"train_points={train_points}; expected 1 to {POINTS - 1}.")
@@ -77,11 +90,15 @@ def hmogp_synth_4(
 
 
 class _Hierarchy:
-    """One draw: D outputs, R replicas, ten points; rows ordered by output, then replica, then point."""
+    """One draw: D outputs, R replicas, ten points; rows ordered by output, then replica, then
+    point.
+    """
 
     def __init__(self, name: str, D: int, R: int, variant: Variant, seed: int) -> None:
         if variant not in VARIANCES:
-            raise ValueError(f"variant={variant!r}; choose one of {', '.join(map(repr, VARIANCES))}.")
+            raise ValueError(
+                f"variant={variant!r}; choose one of {', '.join(map(repr, VARIANCES))}."
+            )
         self.name, self.D, self.R, self.variant = name, D, R, variant
         grid = np.indices((D, R, POINTS)).reshape(3, -1)
         self.output, self.replica, self.position = grid
@@ -109,14 +126,17 @@ class _Hierarchy:
             raise ValueError(f"protocol={protocol!r}; choose 'points' or 'replica'.")
         tested = np.zeros((self.D, POINTS), bool)
         for d in range(self.D):
-            tested[d, np.random.RandomState(d + 1000 * repetition).permutation(POINTS)[POINTS // 2 :]] = True
+            tested[
+                d, np.random.RandomState(d + 1000 * repetition).permutation(POINTS)[POINTS // 2 :]
+            ] = True
         return np.asarray(tested[self.output, self.position])
 
     def dataset(self, held_out: Array) -> Dataset:
         return made(
             self.name,
             "synthetic",
-            f"a draw of the hierarchical model: {self.D} outputs, {self.R} replicas, {POINTS} points "
+            f"a draw of the hierarchical model: {self.D} outputs, {self.R} replicas, {POINTS}"
+            " points "
             f"({'values of the documents' if self.variant == 'documents' else 'values of the public code'})",
             "C. Ma (2023), chapter 5; C. Ma, A. Leroy and M. A. Álvarez, HMOGP-LV",
             X=self.x[:, None],
@@ -132,10 +152,12 @@ class _Hierarchy:
 
 
 def draw_product(x: Floats, H: Floats, rng: np.random.Generator) -> Floats:
-    """One draw [N] at (x_n, h_n) of GP(0, k_x k_h): k_x Matérn-3/2 of x [N], k_h an RBF of h [N, Q], both unit.
+    """One draw [N] at (x_n, h_n) of GP(0, k_x k_h): k_x Matérn-3/2 of x [N], k_h an RBF of h [N,
+    Q], both unit.
 
-    The spectral density of a product of kernels on separate inputs is the product of theirs, so each of the random
-    features has a frequency from the t with 3 degrees of freedom for x and one from N(0, I) for h.
+    The spectral density of a product of kernels on separate inputs is the product of theirs, so
+    each of the random features has a frequency from the t with 3 degrees of freedom for x and one
+    from N(0, I) for h.
     """
     frequency_x = rng.standard_normal(FEATURES) / np.sqrt(rng.chisquare(3, FEATURES) / 3)
     frequency_h = rng.standard_normal((H.shape[1], FEATURES))

@@ -31,12 +31,14 @@ def ujiindoorloc(
     no_signal: float = NO_SIGNAL,
     seed: int = 0,
 ) -> Dataset:
-    """The floor by the strengths of 520 WiFi stations in three buildings, 13 floors, 21048 fingerprints (UCI).
+    """The floor by the strengths of 520 WiFi stations in three buildings, 13 floors, 21048
+    fingerprints (UCI).
 
-    An output is a building and a class a floor. Both published files are pooled; `points_per_floor` fingerprints are
-    taken at random from each floor (None takes all), then each station has zero mean and unit variance in each building
-    (a station that does not vary in a building is zero there). The files write 100 where a station was not heard,
-    which the thesis does not mention: `no_signal` replaces it, for instance by -105 dBm.
+    An output is a building and a class a floor. Both published files are pooled; `points_per_floor`
+    fingerprints are taken at random from each floor (None takes all), then each station has zero
+    mean and unit variance in each building (a station that does not vary in a building is zero
+    there). The files write 100 where a station was not heard, which the thesis does not mention:
+    `no_signal` replaces it, for instance by -105 dBm.
 
     `per_row`: the `position` [N, 2], longitude and latitude in metres.
     """
@@ -51,31 +53,58 @@ def ujiindoorloc_standin(
     no_signal: float = NO_SIGNAL,
     seed: int = 0,
 ) -> Dataset:
-    """Synthetic fingerprints: stations in three blocks, signals that fall with distance and through floors."""
+    """Synthetic fingerprints: stations in three blocks, signals that fall with distance and through
+    floors.
+    """
     rng = np.random.default_rng(520)
     counts = (1137, 1564, 1608, 1476, 1398, 1627, 1483, 995, 1966, 2273, 1631, 2749, 1141)
     place = np.repeat(PLACES, counts, axis=0)
     building, floor = place.T
-    corner, size = np.array([(-7650.0, 4864950.0), (-7550.0, 4864870.0), (-7390.0, 4864800.0)]), np.array([90.0, 60.0])
+    corner, size = (
+        np.array([(-7650.0, 4864950.0), (-7550.0, 4864870.0), (-7390.0, 4864800.0)]),
+        np.array([90.0, 60.0]),
+    )
     position = corner[building] + size * rng.uniform(size=(len(place), 2))
     home = np.repeat(np.arange(3), (180, 170, 170))
     station = np.column_stack(
-        [corner[home] + size * rng.uniform(size=(520, 2)), rng.integers(0, 5, 520) % np.take(FLOORS, home)]
+        [
+            corner[home] + size * rng.uniform(size=(520, 2)),
+            rng.integers(0, 5, 520) % np.take(FLOORS, home),
+        ]
     )
     signals = np.full((len(place), 520), NO_SIGNAL, np.int8)
     for b in range(3):
         rows, near = np.flatnonzero(building == b), np.flatnonzero(home == b)
-        away = np.abs(position[rows, None].astype(np.float32) - station[near, :2].astype(np.float32)).sum(axis=2)
+        away = np.abs(
+            position[rows, None].astype(np.float32) - station[near, :2].astype(np.float32)
+        ).sum(axis=2)
         through = np.abs(floor[rows, None] - station[near, 2])
-        strength = -42.0 - 0.55 * away - 10.0 * through + 10.5 * rng.standard_normal(away.shape, np.float32)
-        signals[np.ix_(rows, near)] = np.where(strength > -95.0, np.minimum(strength, 0.0), NO_SIGNAL)
+        strength = (
+            -42.0
+            - 0.55 * away
+            - 10.0 * through
+            + 10.5 * rng.standard_normal(away.shape, np.float32)
+        )
+        signals[np.ix_(rows, near)] = np.where(
+            strength > -95.0, np.minimum(strength, 0.0), NO_SIGNAL
+        )
     raw = {"signals": signals, "position": rounded(position), "building": building, "floor": floor}
     return _uji("stand-in", raw, points_per_floor, standardise, no_signal, seed)
 
 
 UJI_COLUMNS = (
     *(f"WAP{station:03d}" for station in range(1, 521)),
-    *("LONGITUDE", "LATITUDE", "FLOOR", "BUILDINGID", "SPACEID", "RELATIVEPOSITION", "USERID", "PHONEID", "TIMESTAMP"),
+    *(
+        "LONGITUDE",
+        "LATITUDE",
+        "FLOOR",
+        "BUILDINGID",
+        "SPACEID",
+        "RELATIVEPOSITION",
+        "USERID",
+        "PHONEID",
+        "TIMESTAMP",
+    ),
 )
 UJI_MEMBERS = ("UJIndoorLoc/trainingData.csv", "UJIndoorLoc/validationData.csv")
 
@@ -85,7 +114,10 @@ def _read_uji_tables(path: Path) -> list[Array]:
     for member in UJI_MEMBERS:
         if member not in members:
             raise DataFormatError(path, f"has no member {member!r}")
-    return [parse_numbers(members[member], f"{path}, {member}", header=UJI_COLUMNS) for member in UJI_MEMBERS]
+    return [
+        parse_numbers(members[member], f"{path}, {member}", header=UJI_COLUMNS)
+        for member in UJI_MEMBERS
+    ]
 
 
 def _read_uji(path: Path) -> dict[str, Array]:
@@ -118,7 +150,8 @@ def _uji(
         if points_per_floor is not None:
             if not 1 <= points_per_floor <= len(rows):
                 raise ValueError(
-                    f"points_per_floor={points_per_floor}, but floor {f} of {BUILDINGS[b]} has {len(rows)} points."
+                    f"points_per_floor={points_per_floor}, but floor {f} of {BUILDINGS[b]} has"
+                    f" {len(rows)} points."
                 )
             rows = np.sort(rng.choice(rows, points_per_floor, replace=False))
         taken.append(rows)
@@ -139,7 +172,10 @@ def _uji(
         outputs=BUILDINGS,
         likelihoods=("Softmax",),
         output=output,
-        classes={name: tuple(f"floor {f}" for f in range(n)) for name, n in zip(BUILDINGS, FLOORS, strict=True)},
+        classes={
+            name: tuple(f"floor {f}" for f in range(n))
+            for name, n in zip(BUILDINGS, FLOORS, strict=True)
+        },
         per_row={"position": raw["position"][rows]},
     )
 

@@ -25,18 +25,22 @@ TASKS, FEATURES = 29, 9
 
 
 def landmine(*, tasks: Sequence[int] = range(1, 11), standardise: bool = True) -> Dataset:
-    """Mine or clutter from nine radar features in 29 fields, 14820 points (Duke University); the first ten by default.
+    """Mine or clutter from nine radar features in 29 fields, 14820 points (Duke University); the
+    first ten by default.
 
     Args:
         tasks: the fields, from 1 to 29; 1 to 10 are foliated, as used by Xia (figure 4.15).
-        standardise: the features, over all points of the chosen fields, to zero mean and unit standard deviation: the
-            specification's choice, the author used them as they are. `extras` holds the `mean` and `sd` that undo it.
+        standardise: the features, over all points of the chosen fields, to zero mean and unit
+            standard deviation: the specification's choice, the author used them as they are.
+            `extras` holds the `mean` and `sd` that undo it.
     """
     return _dataset("real", read_fields(path_of(FILE)), tasks, standardise)
 
 
 def landmine_standin(*, tasks: Sequence[int] = range(1, 11), standardise: bool = True) -> Dataset:
-    """Synthetic fields of the same sizes and imbalance: mines shift the features, otherwise in fields 16 to 29."""
+    """Synthetic fields of the same sizes and imbalance: mines shift the features, otherwise in
+    fields 16 to 29.
+    """
     rng = np.random.default_rng(2007)
     fields = [_field(n, mines, number > 15, rng) for number, (n, mines) in enumerate(SIZES, 1)]
     return _dataset("stand-in", fields, tasks, standardise)
@@ -50,21 +54,28 @@ def read_fields(path: Path) -> list[Task]:
         raise DataFormatError(path, f"holds {len(fields)} fields; expected {TASKS}")
     for number, (X, y) in enumerate(fields, 1):
         if np.ndim(X) != 2 or X.shape[1:] != (FEATURES,) or y.shape != (len(X), 1):
-            raise DataFormatError(path, f"field {number} has features {X.shape} and labels {y.shape}")
+            raise DataFormatError(
+                path, f"field {number} has features {X.shape} and labels {y.shape}"
+            )
         if not (np.isin(y, (0, 1)).all() and np.isfinite(X).all()):
             raise DataFormatError(
-                path, f"field {number} has labels other than 0 and 1, or features that are not finite"
+                path,
+                f"field {number} has labels other than 0 and 1, or features that are not finite",
             )
     return [(X.astype(float), y[:, 0].astype(float)) for X, y in fields]
 
 
-def _dataset(source: Source, fields: list[Task], tasks: Sequence[int], standardise: bool) -> Dataset:
+def _dataset(
+    source: Source, fields: list[Task], tasks: Sequence[int], standardise: bool
+) -> Dataset:
     chosen = tuple(tasks)
     if not chosen or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(1, TASKS + 1)):
         raise ValueError(f"tasks={chosen}; choose different ones of 1 to {TASKS}.")
     picked = [fields[task - 1] for task in chosen]
     X = np.vstack([X for X, _ in picked])
-    mean, sd = (X.mean(axis=0), X.std(axis=0)) if standardise else (np.zeros(FEATURES), np.ones(FEATURES))
+    mean, sd = (
+        (X.mean(axis=0), X.std(axis=0)) if standardise else (np.zeros(FEATURES), np.ones(FEATURES))
+    )
     outputs = tuple(f"task {task}" for task in chosen)
     return made(
         "landmine",
@@ -107,7 +118,10 @@ def _shape(path: Path) -> str:
     fields = read_fields(path)
     rows, mines = sum(len(y) for _, y in fields), sum(int(y.sum()) for _, y in fields)
     first = [len(y) for _, y in fields[:10]]
-    return f"{len(fields)} tasks, {rows} rows x {FEATURES} features; tasks 1-10 n={first}; positives {mines}"
+    return (
+        f"{len(fields)} tasks, {rows} rows x {FEATURES} features; tasks 1-10 n={first}; positives"
+        f" {mines}"
+    )
 
 
 SHAPES: dict[str, Callable[[Path], str]] = {FILE: _shape}

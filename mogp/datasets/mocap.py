@@ -1,18 +1,22 @@
-"""Human motion of the CMU database: joint angles over time, trials as replicas or one trial with many channels.
+"""Human motion of the CMU database: joint angles over time, trials as replicas or one trial with
+many channels.
 
-The documents read AMC files. The public conversions to BVH hold the same recordings with other joints and axes, so here
-every recording is given the channels of AMC, whatever the format. What the two formats of recordings 07_02 and 08_02
-have in common tells how they correspond (`COUNTERPARTS`):
+The documents read AMC files. The public conversions to BVH hold the same recordings with other
+joints and axes, so here every recording is given the channels of AMC, whatever the format. What the
+two formats of recordings 07_02 and 08_02 have in common tells how they correspond (`COUNTERPARTS`):
 
 - BVH begins with a frame of rest that AMC has not; it is left out.
 - Root, spine, neck and head are the same numbers. So is the wrist, but for the sign on the left.
-- Bones with one degree of freedom turn about a tilted axis, which BVH spreads over three angles that move together; the
-  one with the largest correlation is taken (0.9997 and more: tibia, radius, toes).
-- Bones with more (humerus, femur, foot, hand, thumb) have their angles about other axes in BVH. The same number of BVH
-  angles is taken, those that vary most, matched by correlation where that is clear.
+- Bones with one degree of freedom turn about a tilted axis, which BVH spreads over three angles
+  that move together; the one with the largest correlation is taken (0.9997 and more: tibia, radius,
+  toes).
+- Bones with more (humerus, femur, foot, hand, thumb) have their angles about other axes in BVH. The
+  same number of BVH angles is taken, those that vary most, matched by correlation where that is
+  clear.
 
-Angles that jump by 360° are joined in both formats. `mocap_npz/mocap09.npz` holds AMC angles of subject 9, centred, the
-first 120 frames of trials 1 to 9 and 11; it has no hands and toes, and velocities for the root's position.
+Angles that jump by 360° are joined in both formats. `mocap_npz/mocap09.npz` holds AMC angles of
+subject 9, centred, the first 120 frames of trials 1 to 9 and 11; it has no hands and toes, and
+velocities for the root's position.
 """
 
 from __future__ import annotations
@@ -45,23 +49,31 @@ SMOOTHING = 5
 """Frames of the moving average that tells signal from noise."""
 
 
-def mocap_7(*, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto") -> Dataset:
-    """Forty joint angles of a walk against time, 329 frames: CMU subject 7, motion 2 (Giraldo's MOCAP7).
+def mocap_7(
+    *, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto"
+) -> Dataset:
+    """Forty joint angles of a walk against time, 329 frames: CMU subject 7, motion 2 (Giraldo's
+    MOCAP7).
 
-    The AMC channels 6 to 45, counted from 0: the spine, the head and both arms. The input is the time in seconds, at
-    120 frames a second; each channel has zero mean and unit variance. The clavicles and fingers do not move: those six
-    channels are zero. The author's code reads motion 2, which has 329 frames; the thesis prints 744, which is what
-    motions 2 and 3 have together. `motions`, of 1 to 12, are put one after the other.
+    The AMC channels 6 to 45, counted from 0: the spine, the head and both arms. The input is the
+    time in seconds, at 120 frames a second; each channel has zero mean and unit variance. The
+    clavicles and fingers do not move: those six channels are zero. The author's code reads motion
+    2, which has 329 frames; the thesis prints 744, which is what motions 2 and 3 have together.
+    `motions`, of 1 to 12, are put one after the other.
 
-    `format` is "amc", "bvh", or "auto": AMC where it is on this machine, else BVH (see the module). `extras`: the
-    `mean` and `sd` that undo the scaling.
+    `format` is "amc", "bvh", or "auto": AMC where it is on this machine, else BVH (see the module).
+    `extras`: the `mean` and `sd` that undo the scaling.
     """
     return _channels("mocap-7", "real", *_recordings(7, _walks(motions), format), 40, standardise)
 
 
-def mocap_7_standin(*, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto") -> Dataset:
+def mocap_7_standin(
+    *, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto"
+) -> Dataset:
     """A synthetic walk of the same length and channels."""
-    return _channels("mocap-7", "stand-in", *_synthetic(7, _walks(motions), format), 40, standardise)
+    return _channels(
+        "mocap-7", "stand-in", *_synthetic(7, _walks(motions), format), 40, standardise
+    )
 
 
 def _walks(motions: Sequence[int]) -> Sequence[int]:
@@ -80,19 +92,25 @@ def mocap_9(
     likelihood: Literal["HeteroscedasticGaussian", "Gamma"] = "HeteroscedasticGaussian",
     format: Format | Literal["npz"] = "auto",
 ) -> Dataset:
-    """Running: sixteen angles of head and legs, six trials of CMU subject 9 with 100 frames each (HMOGP-LV §5.3.2).
+    """Running: sixteen angles of head and legs, six trials of CMU subject 9 with 100 frames each
+    (HMOGP-LV §5.3.2).
 
-    `layout="replicas"` is as in "mocap-8". `layout="channels"` is Giraldo's MOCAP9: the AMC channels 6 to 25, counted
-    from 0, of motion 2 against the time in seconds, as in "mocap-7"; then `points`, `repetition` and `seed` mean
-    nothing, and `likelihood="Gamma"` gives the positive targets clip(2 y / max y, 1e-5, 2) of the author's code.
-    (Thesis: 744 points; the recording has 130.)
+    `layout="replicas"` is as in "mocap-8". `layout="channels"` is Giraldo's MOCAP9: the AMC
+    channels 6 to 25, counted from 0, of motion 2 against the time in seconds, as in "mocap-7"; then
+    `points`, `repetition` and `seed` mean nothing, and `likelihood="Gamma"` gives the positive
+    targets clip(2 y / max y, 1e-5, 2) of the author's code. (Thesis: 744 points; the recording has
+    130.)
 
     `format="npz"` reads the AMC angles of the first 120 frames of each trial.
     """
     if layout == "channels":
-        return _channels("mocap-9", "real", *_recordings(9, (2,), format), 20, standardise, likelihood)
+        return _channels(
+            "mocap-9", "real", *_recordings(9, (2,), format), 20, standardise, likelihood
+        )
     _check_layout(layout)
-    return _replicas("mocap-9", "real", *_recordings_of("mocap-9", format), points, standardise, repetition, seed)
+    return _replicas(
+        "mocap-9", "real", *_recordings_of("mocap-9", format), points, standardise, repetition, seed
+    )
 
 
 def mocap_9_standin(
@@ -107,9 +125,19 @@ def mocap_9_standin(
 ) -> Dataset:
     """Synthetic runs of the same lengths and channels."""
     if layout == "channels":
-        return _channels("mocap-9", "stand-in", *_synthetic(9, (2,), format), 20, standardise, likelihood)
+        return _channels(
+            "mocap-9", "stand-in", *_synthetic(9, (2,), format), 20, standardise, likelihood
+        )
     _check_layout(layout)
-    return _replicas("mocap-9", "stand-in", *_synthetic_of("mocap-9", format), points, standardise, repetition, seed)
+    return _replicas(
+        "mocap-9",
+        "stand-in",
+        *_synthetic_of("mocap-9", format),
+        points,
+        standardise,
+        repetition,
+        seed,
+    )
 
 
 def _entry(name: str, about: str) -> Entry:
@@ -123,7 +151,9 @@ def _entry(name: str, about: str) -> Entry:
         seed: int = 1,
         format: Format = "auto",
     ) -> Dataset:
-        return _replicas(name, "real", *_recordings_of(name, format), points, standardise, repetition, seed)
+        return _replicas(
+            name, "real", *_recordings_of(name, format), points, standardise, repetition, seed
+        )
 
     def standin(
         *,
@@ -133,7 +163,9 @@ def _entry(name: str, about: str) -> Entry:
         seed: int = 1,
         format: Format = "auto",
     ) -> Dataset:
-        return _replicas(name, "stand-in", *_synthetic_of(name, format), points, standardise, repetition, seed)
+        return _replicas(
+            name, "stand-in", *_synthetic_of(name, format), points, standardise, repetition, seed
+        )
 
     load.__doc__ = f"""{about} with 200 frames each (HMOGP-LV §5.3.2).
 
@@ -156,7 +188,9 @@ def _entry(name: str, about: str) -> Entry:
 
 @dataclass(frozen=True)
 class Study:
-    """What HMOGP-LV takes of a subject: the trials, the bones on both sides of the body, the number of channels D."""
+    """What HMOGP-LV takes of a subject: the trials, the bones on both sides of the body, the number
+    of channels D.
+    """
 
     subject: int
     motion: str
@@ -172,9 +206,15 @@ class Study:
 
 
 STUDIES = {
-    "mocap-8": Study(8, "walking", (2, 3, 8, 9), ("humerus", "radius", "wrist", "femur", "tibia"), 16),
+    "mocap-8": Study(
+        8, "walking", (2, 3, 8, 9), ("humerus", "radius", "wrist", "femur", "tibia"), 16
+    ),
     "mocap-9": Study(
-        9, "running", (1, 2, 3, 5, 6, 11), ("lowerneck", "upperneck", "head", "femur", "tibia", "foot"), 16
+        9,
+        "running",
+        (1, 2, 3, 5, 6, 11),
+        ("lowerneck", "upperneck", "head", "femur", "tibia", "foot"),
+        16,
     ),
     "mocap-64": Study(64, "golf swing", (3, 4, 5, 7, 8, 9), ("humerus", "radius", "wrist"), 9),
     "mocap-118": Study(118, "jumping", (3, 4, 11, 17), ("femur", "tibia", "foot"), 12),
@@ -192,10 +232,17 @@ def _counterparts() -> dict[str, str]:
         "wrist": ("Hand", "X"),
     }
     arm |= {"hand": ("FingerBase", "ZY"), "fingers": ("HandIndex1", "X"), "thumb": ("Thumb", "ZY")}
-    leg = {"femur": ("UpLeg", "XYZ"), "tibia": ("Leg", "X"), "foot": ("Foot", "XY"), "toes": ("ToeBase", "X")}
+    leg = {
+        "femur": ("UpLeg", "XYZ"),
+        "tibia": ("Leg", "X"),
+        "foot": ("Foot", "XY"),
+        "toes": ("ToeBase", "X"),
+    }
     channels = {f"root.{i}": channel for i, channel in enumerate(root)}
     channels |= {
-        f"{bone}.{i}": f"{joint}.{axis}rotation" for bone, joint in trunk.items() for i, axis in enumerate("XYZ")
+        f"{bone}.{i}": f"{joint}.{axis}rotation"
+        for bone, joint in trunk.items()
+        for i, axis in enumerate("XYZ")
     }
     for limb in (arm, leg):
         for side in ("Right", "Left"):
@@ -211,7 +258,9 @@ COUNTERPARTS = _counterparts()
 
 NPZ_TRIALS = {"train": (5, 6, 7, 8, 9, 11), "validation": (1, 2), "test": (3, 4)}
 NPZ_CHANNELS = tuple(
-    channel for channel in COUNTERPARTS if channel.partition(".")[0][1:] not in {"hand", "fingers", "thumb", "toes"}
+    channel
+    for channel in COUNTERPARTS
+    if channel.partition(".")[0][1:] not in {"hand", "fingers", "thumb", "toes"}
 )
 
 
@@ -229,7 +278,9 @@ def read_recording(path: Path) -> Motion:
     column = {channel: c for c, channel in enumerate(motion.channels)}
     missing = [channel for channel in wanted if channel not in column]
     if missing:
-        raise DataFormatError(path, f"has no channel {missing[0]!r}; expected the skeleton of the CMU database")
+        raise DataFormatError(
+            path, f"has no channel {missing[0]!r}; expected the skeleton of the CMU database"
+        )
     frames = frames[:, [column[channel] for channel in wanted]]
     return Motion(tuple(COUNTERPARTS), np.unwrap(frames, axis=0, period=360.0), motion.frame_time)
 
@@ -239,7 +290,11 @@ def _recordings(subject: int, trials: Sequence[int], format: str) -> tuple[list[
     _check_format(format, subject)
     if format == "npz":
         arrays = read_npz(store.path_of(NPZ), tuple(NPZ_TRIALS))
-        by_trial = {t: arrays[part][i] for part, numbers in NPZ_TRIALS.items() for i, t in enumerate(numbers)}
+        by_trial = {
+            t: arrays[part][i]
+            for part, numbers in NPZ_TRIALS.items()
+            for i, t in enumerate(numbers)
+        }
         return [Motion(NPZ_CHANNELS, by_trial[trial], FRAME_TIME) for trial in trials], "NPZ"
     names = [f"{subject:02d}_{trial:02d}" for trial in trials]
     amc = [f"mocap_amc/{name}.amc" for name in names]
@@ -272,7 +327,9 @@ def _check_layout(layout: str) -> None:
 
 
 def signal_to_noise(frames: Array) -> Array:
-    """[C] ratio in dB of the variance of a moving average of `frames` [T, C] to the variance of what it leaves."""
+    """[C] ratio in dB of the variance of a moving average of `frames` [T, C] to the variance of
+    what it leaves.
+    """
     half = SMOOTHING // 2
     sums = np.cumsum(np.pad(frames, ((half + 1, half), (0, 0)), mode="edge"), axis=0)
     smooth = (sums[SMOOTHING:] - sums[:-SMOOTHING]) / SMOOTHING
@@ -315,7 +372,8 @@ def _replicas(
     return made(
         name,
         source,
-        f"{study.motion}: {study.D} joint angles of CMU subject {study.subject} in {len(motions)} trials ({format})",
+        f"{study.motion}: {study.D} joint angles of CMU subject {study.subject} in {len(motions)}"
+        f" trials ({format})",
         X=np.concatenate(X),
         Y=np.concatenate(Y),
         inputs=("frame",),
@@ -349,7 +407,8 @@ def _channels(
     return made(
         name,
         source,
-        f"{D} joint angles of CMU subject {name.removeprefix('mocap-')} against time, {len(Y)} frames ({format})",
+        f"{D} joint angles of CMU subject {name.removeprefix('mocap-')} against time, {len(Y)}"
+        f" frames ({format})",
         X=np.arange(len(Y))[:, None] * FRAME_TIME,
         Y=Y,
         inputs=("time (s)",),
@@ -388,14 +447,20 @@ NOISY = {
 
 
 def _synthetic(subject: int, trials: Sequence[int], format: str) -> tuple[list[Motion], str]:
-    """Mixtures of five periodic motions, which all trials share up to their pace, phase and a little of their own."""
+    """Mixtures of five periodic motions, which all trials share up to their pace, phase and a
+    little of their own.
+    """
     _check_format(format, subject)
     rng = np.random.default_rng(subject)
     C, L, harmonics = len(COUNTERPARTS), 5, np.arange(1, 4)
     periods, spread = MANNER[subject]
     mixing = rng.uniform(1.0, 20.0, (C, 1)) * rng.standard_normal((C, L))
     weights = rng.standard_normal((2, L, 3)) / harmonics
-    still = [c for c, name in enumerate(COUNTERPARTS) if name.partition(".")[0][1:] in {"clavicle", "fingers"}]
+    still = [
+        c
+        for c, name in enumerate(COUNTERPARTS)
+        if name.partition(".")[0][1:] in {"clavicle", "fingers"}
+    ]
     noise = np.full(C, 0.015)
     noise[[list(COUNTERPARTS).index(channel) for channel in NOISY.get(subject, ())]] = 0.5
     noise *= np.sqrt((mixing**2).sum(axis=1))
@@ -426,15 +491,23 @@ def _motion_shape(read: Callable[[Path], Motion]) -> Callable[[Path], str]:
 
 def _npz_shape(path: Path) -> str:
     arrays = read_npz(path, tuple(NPZ_TRIALS))
-    return ", ".join(f"{part} {' x '.join(map(str, array.shape))}" for part, array in arrays.items())
+    return ", ".join(
+        f"{part} {' x '.join(map(str, array.shape))}" for part, array in arrays.items()
+    )
 
 
 ENTRIES = {
     "mocap-7": Entry(mocap_7, standin=mocap_7_standin),
-    "mocap-8": _entry("mocap-8", "Walking: sixteen angles of arms and legs, four trials of CMU subject 8"),
+    "mocap-8": _entry(
+        "mocap-8", "Walking: sixteen angles of arms and legs, four trials of CMU subject 8"
+    ),
     "mocap-9": Entry(mocap_9, standin=mocap_9_standin),
-    "mocap-64": _entry("mocap-64", "Golf swings: nine angles of both arms, six trials of CMU subject 64"),
-    "mocap-118": _entry("mocap-118", "Jumping: twelve angles of both legs, four trials of CMU subject 118"),
+    "mocap-64": _entry(
+        "mocap-64", "Golf swings: nine angles of both arms, six trials of CMU subject 64"
+    ),
+    "mocap-118": _entry(
+        "mocap-118", "Jumping: twelve angles of both legs, four trials of CMU subject 118"
+    ),
 }
 SHAPES: dict[str, Callable[[Path], str]] = {
     "mocap_bvh/*.bvh": _motion_shape(read_bvh),

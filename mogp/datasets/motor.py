@@ -1,4 +1,6 @@
-"""The motorcycle data: head acceleration against time after an impact, the standard test of changing noise."""
+"""The motorcycle data: head acceleration against time after an impact, the standard test of
+changing noise.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,25 @@ FILE = "motor/mcycle.csv"
 
 
 def motor(*, standardise: bool = True) -> Dataset:
-    """Head acceleration (g) against time (ms) in simulated motorcycle impacts, 133 points (Silverman, 1985).
+    """Head acceleration (g) against time (ms) in simulated motorcycle impacts, 133 points
+    (Silverman, 1985).
 
-    With `standardise` both columns have zero mean and unit standard deviation, as in Giraldo's figures (§8.1 of the
-    specification); `extras` holds the `mean` and `sd` of (time, acceleration) that undo it.
+    With `standardise` both columns have zero mean and unit standard deviation, as in Giraldo's
+    figures (§8.1 of the specification); `extras` holds the `mean` and `sd` of (time, acceleration)
+    that undo it.
     """
     return _dataset("real", read_mcycle(path_of(FILE))[:, 1:], standardise)
 
 
 def motor_standin(*, standardise: bool = True) -> Dataset:
-    """A synthetic impact of the same size and difficulty: flat and quiet, a deep dip, a rebound, then loud noise."""
+    """A synthetic impact of the same size and difficulty: flat and quiet, a deep dip, a rebound,
+    then loud noise.
+    """
     rng = np.random.default_rng(1985)
     time = np.sort(np.round((2.4 + 55.2 * rng.beta(1.6, 2.0, 133)) / 0.2) * 0.2)
-    signal = -120.0 * np.exp(-0.5 * ((time - 21.0) / 4.0) ** 2) + 45.0 * np.exp(-0.5 * ((time - 33.0) / 5.0) ** 2)
+    signal = -120.0 * np.exp(-0.5 * ((time - 21.0) / 4.0) ** 2) + 45.0 * np.exp(
+        -0.5 * ((time - 33.0) / 5.0) ** 2
+    )
     noise_sd = 1.5 + 22.0 / (1.0 + np.exp(-(time - 15.0) / 1.2))
     acceleration = np.round(signal + noise_sd * rng.standard_normal(133), 1)
     return _dataset("stand-in", np.column_stack([time, acceleration]), standardise)

@@ -1,4 +1,6 @@
-"""Sensors of an office room and whether anybody was in it (Giraldo, §9.3); also the nearest real data to HUMAN."""
+"""Sensors of an office room and whether anybody was in it (Giraldo, §9.3); also the nearest real
+data to HUMAN.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,20 @@ Annotators = Literal["simulated"] | None
 
 
 def occupancy(*, layout: Layout = "classification", annotators: Annotators = None) -> Dataset:
-    """Temperature, humidity, light and CO2 of an office by the minute, and its occupancy, 20560 rows (UCI 357).
+    """Temperature, humidity, light and CO2 of an office by the minute, and its occupancy, 20560
+    rows (UCI 357).
 
-    `layout` "classification": five standardised sensors tell occupancy (the document counts 7 columns). "human": the
-    time, standardised, is the input of three outputs of the types of HUMAN: occupancy, CO2 (its logarithm,
-    standardised) and humidity, brought to [0, 1] and clipped to [1e-3, 0.99]. `annotators` = "simulated" adds five
-    annotators of occupancy (`annotate_classes`).
+    `layout` "classification": five standardised sensors tell occupancy (the document counts 7
+    columns). "human": the time, standardised, is the input of three outputs of the types of HUMAN:
+    occupancy, CO2 (its logarithm, standardised) and humidity, brought to [0, 1] and clipped to
+    [1e-3, 0.99]. `annotators` = "simulated" adds five annotators of occupancy (`annotate_classes`).
     """
     return _dataset("real", read_occupancy(*(path_of(file) for file in FILES)), layout, annotators)
 
 
-def occupancy_standin(*, layout: Layout = "classification", annotators: Annotators = None) -> Dataset:
+def occupancy_standin(
+    *, layout: Layout = "classification", annotators: Annotators = None
+) -> Dataset:
     """A synthetic office: people at work on weekdays turn on the light and breathe out CO2."""
     return _dataset("stand-in", _office(), layout, annotators)
 
@@ -64,8 +69,8 @@ def read_occupancy(*paths: Path) -> pd.DataFrame:
 def _dataset(source: Source, table: pd.DataFrame, layout: str, annotators: str | None) -> Dataset:
     if layout not in ("classification", "human") or annotators not in (None, "simulated"):
         raise ValueError(
-            f'layout={layout!r}, annotators={annotators!r}; expected layout "classification" or "human", and '
-            'annotators None or "simulated".'
+            f'layout={layout!r}, annotators={annotators!r}; expected layout "classification" or'
+            ' "human", and annotators None or "simulated".'
         )
     occupied = table["Occupancy"].to_numpy(np.float64)
     classes = {"occupancy": ("empty", "occupied")}
@@ -108,12 +113,21 @@ def _office() -> pd.DataFrame:
     minutes = np.sort(rng.permutation(15 * 1440 + 1140)[:20560]) + 859
     day, hour = minutes // 1440, minutes % 1440 / 60.0
     working = day % 7 < 5
-    presence = (0.5 * np.sin(np.arange(17 * 48) * 1.7) + rng.standard_normal(17 * 48))[minutes // 30]
+    presence = (0.5 * np.sin(np.arange(17 * 48) * 1.7) + rng.standard_normal(17 * 48))[
+        minutes // 30
+    ]
     occupied = working & (hour > 8.0) & (hour < 18.0) & (presence > -0.8)
     trend = np.convolve(occupied, np.ones(60) / 60.0)[: len(minutes)]
-    light = np.where(occupied, 480.0, np.where((hour > 9) & (hour < 16), 60.0, 0.0)) + 40.0 * rng.uniform(size=20560)
+    light = np.where(
+        occupied, 480.0, np.where((hour > 9) & (hour < 16), 60.0, 0.0)
+    ) + 40.0 * rng.uniform(size=20560)
     light = np.where(rng.uniform(size=20560) < 0.006, 440.0, light)
-    temperature = 20.3 + 1.6 * trend + 0.4 * np.sin(2 * np.pi * (hour - 9) / 24) + 0.15 * rng.standard_normal(20560)
+    temperature = (
+        20.3
+        + 1.6 * trend
+        + 0.4 * np.sin(2 * np.pi * (hour - 9) / 24)
+        + 0.15 * rng.standard_normal(20560)
+    )
     humidity = 27.0 + 4.0 * np.sin(day * 0.9) + 2.0 * trend + 0.3 * rng.standard_normal(20560)
     carbon_dioxide = 440.0 + 560.0 * trend + 25.0 * rng.uniform(size=20560)
     return pd.DataFrame(
@@ -131,4 +145,6 @@ def _office() -> pd.DataFrame:
 
 ENTRIES = {"occupancy": Entry(occupancy, standin=occupancy_standin)}
 
-SHAPES: dict[str, Callable[[Path], str]] = {"occupancy/*.txt": lambda path: size(read_occupancy(path).to_numpy())}
+SHAPES: dict[str, Callable[[Path], str]] = {
+    "occupancy/*.txt": lambda path: size(read_occupancy(path).to_numpy())
+}

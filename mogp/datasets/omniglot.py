@@ -83,7 +83,9 @@ CHARACTERS: dict[Part, dict[str, int]] = {
         "ULOG": 26,
     },
 }
-"""The alphabets of table 4.1 of Ma's thesis, in the order of the folders, and how many characters each has."""
+"""The alphabets of table 4.1 of Ma's thesis, in the order of the folders, and how many characters
+each has.
+"""
 
 FOLDERS = {
     "Blackfoot": "Blackfoot_(Canadian_Aboriginal_Syllabics)",
@@ -97,16 +99,21 @@ FOLDERS = {
 """Folders whose names differ from the table's by more than underscores."""
 
 
-def omniglot(*, alphabets: str | Sequence[str] = "all", size: int = 20, filter: Filter = "nearest") -> Dataset:
-    """1623 handwritten characters of 50 alphabets, 20 drawings of each, as 20 x 20 images (Lake et al., 2015).
+def omniglot(
+    *, alphabets: str | Sequence[str] = "all", size: int = 20, filter: Filter = "nearest"
+) -> Dataset:
+    """1623 handwritten characters of 50 alphabets, 20 drawings of each, as 20 x 20 images (Lake et
+    al., 2015).
 
-    An output is an alphabet, a class a character. `alphabets` is "all" (50 in the order of their folders' names),
-    "background" (30 of them, 964 characters), "evaluation" (20, 659 characters) or names of Ma's table 4.1 in any order
-    (`("Ojibwe", "Blackfoot")`). Characters and drawings are in the order of their files.
+    An output is an alphabet, a class a character. `alphabets` is "all" (50 in the order of their
+    folders' names), "background" (30 of them, 964 characters), "evaluation" (20, 659 characters) or
+    names of Ma's table 4.1 in any order (`("Ojibwe", "Blackfoot")`). Characters and drawings are in
+    the order of their files.
 
-    The binary images of 105 x 105 pixels are resized by `filter`. "nearest" is what Pillow does by default with binary
-    images, so what the authors' code did: pixels stay 0 (ink) or 1 (paper). Other filters give values in between.
-    Pixels are float64, the type that models compute in; all 32460 images take 104 MB.
+    The binary images of 105 x 105 pixels are resized by `filter`. "nearest" is what Pillow does by
+    default with binary images, so what the authors' code did: pixels stay 0 (ink) or 1 (paper).
+    Other filters give values in between. Pixels are float64, the type that models compute in; all
+    32460 images take 104 MB.
     """
     names = _chosen(alphabets, size, filter)
     images: dict[str, Array] = {}
@@ -116,15 +123,20 @@ def omniglot(*, alphabets: str | Sequence[str] = "all", size: int = 20, filter: 
     return _dataset("real", {name: images[name] for name in names}, size)
 
 
-def omniglot_standin(*, alphabets: str | Sequence[str] = "all", size: int = 20, filter: Filter = "nearest") -> Dataset:
-    """Synthetic characters, as many: a few curved strokes a character, redrawn with a wobble twenty times.
+def omniglot_standin(
+    *, alphabets: str | Sequence[str] = "all", size: int = 20, filter: Filter = "nearest"
+) -> Dataset:
+    """Synthetic characters, as many: a few curved strokes a character, redrawn with a wobble twenty
+    times.
 
     They are drawn at the asked size: `filter` is not needed.
     """
     counts = {name: count for part in CHARACTERS.values() for name, count in part.items()}
     order = {name: a for a, name in enumerate(counts)}
     names = _chosen(alphabets, size, filter)
-    return _dataset("stand-in", {name: _draw(order[name], counts[name], size) for name in names}, size)
+    return _dataset(
+        "stand-in", {name: _draw(order[name], counts[name], size) for name in names}, size
+    )
 
 
 def _chosen(alphabets: str | Sequence[str], size: int, filter: str) -> tuple[str, ...]:
@@ -132,7 +144,9 @@ def _chosen(alphabets: str | Sequence[str], size: int, filter: str) -> tuple[str
     if size < 1:
         raise ValueError(f"size={size}; images must have at least one pixel a side.")
     if filter not in get_args(Filter):
-        raise ValueError(f"filter={filter!r}; choose one of {', '.join(map(repr, get_args(Filter)))}.")
+        raise ValueError(
+            f"filter={filter!r}; choose one of {', '.join(map(repr, get_args(Filter)))}."
+        )
     every = {name for part in CHARACTERS.values() for name in part}
     if alphabets == "all":
         return tuple(sorted(every, key=folder))
@@ -143,8 +157,8 @@ def _chosen(alphabets: str | Sequence[str], size: int, filter: str) -> tuple[str
     unknown = [name for name in names if name not in every]
     if unknown or not names or len(set(names)) != len(names):
         raise ValueError(
-            f"alphabets={alphabets!r}; give 'all', 'background', 'evaluation' or different names of "
-            f"{', '.join(sorted(every, key=folder))}."
+            f"alphabets={alphabets!r}; give 'all', 'background', 'evaluation' or different names of"
+            f" {', '.join(sorted(every, key=folder))}."
         )
     return names
 
@@ -158,19 +172,26 @@ def _images(part: Part, size: int, filter: Filter) -> dict[str, Array]:
     """Images `[20 C, size, size]` of each alphabet, read once and kept resized."""
 
     def make() -> dict[str, Array]:
-        return {name: resize(stack, (size, size), filter) for name, stack in _decode(path_of(*FILES[part]), part)}
+        return {
+            name: resize(stack, (size, size), filter)
+            for name, stack in _decode(path_of(*FILES[part]), part)
+        }
 
     return prepared(f"omniglot-{part}-{size}x{size}-{filter}-v1", FILES[part], make)
 
 
 def _decode(path: Path, part: Part) -> Iterator[tuple[str, Array]]:
-    """Each alphabet with its images `[20 C, 105, 105]` in the order of their files, as many as the table says."""
+    """Each alphabet with its images `[20 C, 105, 105]` in the order of their files, as many as the
+    table says.
+    """
     missing = {folder(name): name for name in CHARACTERS[part]}
     members = iter_members(path, lambda member: member.endswith(".png"))
     for where, group in groupby(members, lambda member: member[0].rsplit("/", 2)[0]):
         name = missing.pop(where.rpartition("/")[2], None)
         if name is None:
-            raise DataFormatError(path, f"{where!r} is no alphabet of the {part} set, or is there twice")
+            raise DataFormatError(
+                path, f"{where!r} is no alphabet of the {part} set, or is there twice"
+            )
         images, characters = [], []
         for member, content in group:
             images.append(decode_png(content, f"{path}, member {member}", (SIDE, SIDE)))
@@ -179,7 +200,8 @@ def _decode(path: Path, part: Part) -> Iterator[tuple[str, Array]]:
         if len(counts) != CHARACTERS[part][name] or (counts != DRAWINGS).any():
             expected = f"{DRAWINGS} drawings of each of {CHARACTERS[part][name]} characters"
             raise DataFormatError(
-                path, f"{name}: {len(images)} drawings of {len(counts)} characters; expected {expected}"
+                path,
+                f"{name}: {len(images)} drawings of {len(counts)} characters; expected {expected}",
             )
         yield name, np.stack(images)
     if missing:
@@ -187,7 +209,9 @@ def _decode(path: Path, part: Part) -> Iterator[tuple[str, Array]]:
 
 
 def _draw(seed: int, characters: int, size: int) -> Array:
-    """Images `[20 C, size, size]`, ink 0 on paper 1: three arcs of a slow curve a character, each point a pixel."""
+    """Images `[20 C, size, size]`, ink 0 on paper 1: three arcs of a slow curve a character, each
+    point a pixel.
+    """
     rng = np.random.default_rng([seed, characters])
     weights = rng.standard_normal((characters, 1, 2, 3, 3)) / np.arange(1, 4)
     weights = weights + 0.14 * rng.standard_normal((characters, DRAWINGS, 2, 3, 3))
@@ -196,7 +220,9 @@ def _draw(seed: int, characters: int, size: int) -> Array:
     curve = np.tensordot(weights, basis, axes=1).reshape(characters * DRAWINGS, 2, -1)
     centre = rng.normal(0.0, 0.16, (characters * DRAWINGS, 2, 1))
     low, high = curve.min(axis=2, keepdims=True), curve.max(axis=2, keepdims=True)
-    pixels = np.clip(size * (0.5 + 0.6 * ((curve - low) / (high - low) - 0.5) + 0.5 * centre), 0, size - 1).astype(int)
+    pixels = np.clip(
+        size * (0.5 + 0.6 * ((curve - low) / (high - low) - 0.5) + 0.5 * centre), 0, size - 1
+    ).astype(int)
     images = np.ones((characters * DRAWINGS, size, size), np.uint8)
     images[np.arange(len(images))[:, None], pixels[:, 0], pixels[:, 1]] = 0
     return images
@@ -207,9 +233,14 @@ def _dataset(source: Source, images: dict[str, Array], size: int) -> Dataset:
     return made(
         "omniglot",
         source,
-        f"{sum(counts)} handwritten characters of {len(images)} alphabets, {DRAWINGS} drawings of each",
-        X=np.concatenate([stack.reshape(len(stack), -1) for stack in images.values()]).astype(float),
-        Y=np.concatenate([np.repeat(np.arange(count, dtype=float), DRAWINGS) for count in counts])[:, None],
+        f"{sum(counts)} handwritten characters of {len(images)} alphabets, {DRAWINGS} drawings of"
+        " each",
+        X=np.concatenate([stack.reshape(len(stack), -1) for stack in images.values()]).astype(
+            float
+        ),
+        Y=np.concatenate([np.repeat(np.arange(count, dtype=float), DRAWINGS) for count in counts])[
+            :, None
+        ],
         inputs=("pixel",),
         outputs=tuple(images),
         likelihoods=("Softmax",),
@@ -225,7 +256,10 @@ def _dataset(source: Source, images: dict[str, Array], size: int) -> Dataset:
 def _shape(part: Part) -> Callable[[Path], str]:
     def shape(path: Path) -> str:
         drawn = [len(images) for _, images in _decode(path, part)]
-        return f"{sum(drawn)} PNG {SIDE} x {SIDE}, {len(drawn)} alphabets, {sum(drawn) // DRAWINGS} characters"
+        return (
+            f"{sum(drawn)} PNG {SIDE} x {SIDE}, {len(drawn)} alphabets, {sum(drawn) // DRAWINGS}"
+            " characters"
+        )
 
     return shape
 

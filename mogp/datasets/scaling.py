@@ -8,10 +8,11 @@ from mogp.datasets.dataset import Array
 
 
 def standardised(values: Array) -> tuple[Array, Array, Array]:
-    """Columns with zero mean and unit standard deviation, and the means and deviations [C] that undo it.
+    """Columns with zero mean and unit standard deviation, and the means and deviations [C] that
+    undo it.
 
-    A column that does not vary becomes zero, with deviation 1. Mean and deviation are those of 12 digits: the last
-    ones depend on how a platform adds, and would make every number depend on it.
+    A column that does not vary becomes zero, with deviation 1. Mean and deviation are those of 12
+    digits: the last ones depend on how a platform adds, and would make every number depend on it.
     """
     mean, sd = _digits(values.mean(axis=0)), _digits(values.std(axis=0))
     constant = np.ptp(values, axis=0) == 0.0
@@ -19,8 +20,11 @@ def standardised(values: Array) -> tuple[Array, Array, Array]:
     return (values - mean) / sd, mean, sd
 
 
-def unit_interval(values: Array, lowest: float = 0.0, highest: float = 1.0) -> tuple[Array, Array, Array]:
-    """Columns between their minimum (0) and maximum (1), clipped to [lowest, highest], with the minima and ranges [C].
+def unit_interval(
+    values: Array, lowest: float = 0.0, highest: float = 1.0
+) -> tuple[Array, Array, Array]:
+    """Columns between their minimum (0) and maximum (1), clipped to [lowest, highest], with the
+    minima and ranges [C].
 
     A column that does not vary becomes `lowest`, with range 1.
     """
@@ -30,4 +34,6 @@ def unit_interval(values: Array, lowest: float = 0.0, highest: float = 1.0) -> t
 
 
 def _digits(values: Array) -> Array:
-    return np.array([float(f"{value:.12g}") for value in np.ravel(values)]).reshape(np.shape(values))
+    return np.array([float(f"{value:.12g}") for value in np.ravel(values)]).reshape(
+        np.shape(values)
+    )

@@ -1,4 +1,6 @@
-"""What parsing a registered file gives: its shape as text, which `mogp data verify` compares with the registry's."""
+"""What parsing a registered file gives: its shape as text, which `mogp data verify` compares with
+the registry's.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,14 @@ from mogp.datasets.catalogue import MODULES
 SHAPES: dict[str, Callable[[Path], str]] = {
     pattern: shape for module in MODULES for pattern, shape in getattr(module, "SHAPES", {}).items()
 }
-"""For every registered file, by a pattern of its path, what parses a copy and says what was in it."""
+"""For every registered file, by a pattern of its path, what parses a copy and says what was in it.
+"""
 
 
 def shape_of(path: str, copy: Path) -> str:
-    """Parse `copy`, a sound copy of the registered file `path`, with its data set's reader, and say what was in it."""
+    """Parse `copy`, a sound copy of the registered file `path`, with its data set's reader, and say
+    what was in it.
+    """
     for pattern, shape in SHAPES.items():
         if fnmatchcase(path, pattern):
             return shape(copy)

@@ -1,9 +1,11 @@
-"""Where a registered file is found: the cache, a mirror, an installed package, the network; checked against its hash.
+"""Where a registered file is found: the cache, a mirror, an installed package, the network; checked
+against its hash.
 
-Settings come from the environment: `MOGP_DATA_CACHE` (folder for fetched files; by default the user's cache folder),
-`MOGP_DATA_MIRROR` (a folder, possibly read-only, that holds files under their registered paths) and `MOGP_OFFLINE=1`
-(never touch the network). A file appears under its final name whole and verified, or not at all, so that processes may
-fetch the same file at once. If the cache cannot be written, a warning says so and files are kept until Python ends.
+Settings come from the environment: `MOGP_DATA_CACHE` (folder for fetched files; by default the
+user's cache folder), `MOGP_DATA_MIRROR` (a folder, possibly read-only, that holds files under their
+registered paths) and `MOGP_OFFLINE=1` (never touch the network). A file appears under its final
+name whole and verified, or not at all, so that processes may fetch the same file at once. If the
+cache cannot be written, a warning says so and files are kept until Python ends.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ def mirror_folder() -> Path | None:
 
 
 def path_of(path: str, *alternatives: str) -> Path:
-    """A sound local copy of the registered file `path`, fetched if need be; or of a file that serves as well.
+    """A sound local copy of the registered file `path`, fetched if need be; or of a file that
+    serves as well.
 
     A copy on this machine, of any of them, comes before a download.
     """
@@ -84,7 +87,9 @@ def path_of(path: str, *alternatives: str) -> Path:
 
 
 def find(file: DataFile, problems: list[str] | None = None) -> Finding | None:
-    """A sound copy that is already on this machine; why each place failed is added to `problems`."""
+    """A sound copy that is already on this machine; why each place failed is added to
+    `problems`.
+    """
     problems = [] if problems is None else problems
     for place, path in places(file):
         problem = check(path, file)
@@ -104,7 +109,9 @@ def places(file: DataFile) -> list[tuple[Place, Path]]:
 
 
 def fetch(file: DataFile) -> Finding:
-    """A sound copy of the file: on this machine, else out of an installed package, else downloaded."""
+    """A sound copy of the file: on this machine, else out of an installed package, else
+    downloaded.
+    """
     problems: list[str] = []
     found = find(file, problems)
     if found is not None:
@@ -116,7 +123,11 @@ def fetch(file: DataFile) -> Finding:
         except DataUnavailableError as problem:
             problems.append(f"{source}: {problem}")
     whose = ", ".join(map(repr, file.datasets))
-    lines = [f"no copy of {file.path} (data set {whose}):", *(f"  {problem}" for problem in problems), _advice(file)]
+    lines = [
+        f"no copy of {file.path} (data set {whose}):",
+        *(f"  {problem}" for problem in problems),
+        _advice(file),
+    ]
     raise DataUnavailableError("\n".join(lines))
 
 
@@ -138,7 +149,10 @@ def _mismatch(content: io.BufferedReader | io.BytesIO, file: DataFile, what: str
         expected, digest = file.sha256, hashlib.file_digest(content, "sha256").hexdigest()
     elif file.git_blob:
         header = f"blob {size}\0".encode()
-        expected, digest = file.git_blob, hashlib.file_digest(content, lambda: hashlib.sha1(header)).hexdigest()
+        expected, digest = (
+            file.git_blob,
+            hashlib.file_digest(content, lambda: hashlib.sha1(header)).hexdigest(),
+        )
     else:
         return None if size else f"{what} is empty"
     if digest == expected:
@@ -154,7 +168,9 @@ def is_carried(file: DataFile) -> bool:
     """Whether an installed package has the file, as far as its name tells."""
     name, _, version = file.package.partition("==")
     try:
-        return file.path in PACKAGED and metadata.version(name) in {version or metadata.version(name)}
+        return file.path in PACKAGED and metadata.version(name) in {
+            version or metadata.version(name)
+        }
     except metadata.PackageNotFoundError:
         return False
 
@@ -167,7 +183,9 @@ def _unpack(file: DataFile) -> Path:
         content = PACKAGED[file.path]()
     except ImportError:
         raise DataUnavailableError(f"{file.package} is not installed") from None
-    problem = _mismatch(io.BytesIO(content), file, f"what the installed {file.package.partition('==')[0]} carries")
+    problem = _mismatch(
+        io.BytesIO(content), file, f"what the installed {file.package.partition('==')[0]} carries"
+    )
     if problem is not None:
         raise DataUnavailableError(f"{problem}; the right one is in {file.package}")
     path = writable_folder() / file.path
@@ -224,17 +242,21 @@ def _download(file: DataFile) -> Path:
 def _need_network(url: str) -> None:
     """Raise if the host of `url`, or every host, has just been out of reach.
 
-    Being offline is found out once, not once a file: the host is asked together with two others of the registry, and
-    if none answers in `PROBE_SECONDS`, no download is tried for `OFFLINE_SECONDS`. Once one has answered, none is asked
-    again until a download fails.
+    Being offline is found out once, not once a file: the host is asked together with two others of
+    the registry, and if none answers in `PROBE_SECONDS`, no download is tried for
+    `OFFLINE_SECONDS`. Once one has answered, none is asked again until a download fails.
     """
     host, now = _host(url), time.monotonic()
     for name in ("", host):
         if now - _dead.get(name, -OFFLINE_SECONDS) < OFFLINE_SECONDS:
-            raise DataUnavailableError(f"{name} could not be reached" if name else "there is no network")
+            raise DataUnavailableError(
+                f"{name} could not be reached" if name else "there is no network"
+            )
     if _alive:
         return
-    asked = list(dict.fromkeys([host, *(_host(file.url) for file in registry().values() if file.url)]))[:3]
+    asked = list(
+        dict.fromkeys([host, *(_host(file.url) for file in registry().values() if file.url)])
+    )[:3]
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     for each in asked:
         threading.Thread(target=_ask, args=(each, answers), daemon=True).start()
@@ -293,8 +315,9 @@ def writable_folder() -> Path:
         if not _session:
             _session.append(tempfile.TemporaryDirectory(prefix="mogp-data-"))
             warnings.warn(
-                f"the data cache {folder} cannot be written ({error.strerror}); fetched files are kept only until this "
-                "process ends. Set MOGP_DATA_CACHE to a folder you can write.",
+                f"the data cache {folder} cannot be written ({error.strerror}); fetched files are"
+                " kept only until this process ends. Set MOGP_DATA_CACHE to a folder you can"
+                " write.",
                 stacklevel=2,
             )
         return Path(_session[0].name)

@@ -16,11 +16,14 @@ from mogp.datasets.making import LICENCE
 Floats = NDArray[np.float64]
 
 
-def toy_gp_1d(*, n: int = 6, noise_sd: float = 0.1, lengthscale: float = 1.0, seed: int = 0) -> Dataset:
+def toy_gp_1d(
+    *, n: int = 6, noise_sd: float = 0.1, lengthscale: float = 1.0, seed: int = 0
+) -> Dataset:
     """A few noisy observations of a draw from an RBF process (Ma, figure 2.1).
 
-    The process has unit variance, the `n` places are one in each of n equal parts of [-4, 4]. `extras`: the draw `f`
-    [200, 1] on the grid `x` [200, 1], and the generator's `lengthscale` and `noise_sd`.
+    The process has unit variance, the `n` places are one in each of n equal parts of [-4, 4].
+    `extras`: the draw `f` [200, 1] on the grid `x` [200, 1], and the generator's `lengthscale` and
+    `noise_sd`.
     """
     rng = np.random.default_rng(seed)
     X, x, f, f_grid = _observed_draw(_at_least_one(n), 4.0, lengthscale, rng)
@@ -35,17 +38,24 @@ def toy_gp_1d(*, n: int = 6, noise_sd: float = 0.1, lengthscale: float = 1.0, se
         inputs=("x",),
         outputs=("y",),
         likelihoods=("Gaussian",),
-        extras={"x": x, "f": f_grid, "lengthscale": np.array(lengthscale), "noise_sd": np.array(noise_sd)},
+        extras={
+            "x": x,
+            "f": f_grid,
+            "lengthscale": np.array(lengthscale),
+            "noise_sd": np.array(noise_sd),
+        },
     )
 
 
 def xia_seven_points(*, n: int = 7, lengthscale: float = 1.0, seed: int = 7) -> Dataset:
     """Seven noise-free points of a draw from an SE process (Xia, figure 2.2).
 
-    The process has unit variance, the `n` places are one in each of n equal parts of [-5, 5]. `extras`: the draw `f`
-    [200, 1] on the grid `x` [200, 1], and the generator's `lengthscale`.
+    The process has unit variance, the `n` places are one in each of n equal parts of [-5, 5].
+    `extras`: the draw `f` [200, 1] on the grid `x` [200, 1], and the generator's `lengthscale`.
     """
-    X, x, f, f_grid = _observed_draw(_at_least_one(n), 5.0, lengthscale, np.random.default_rng(seed))
+    X, x, f, f_grid = _observed_draw(
+        _at_least_one(n), 5.0, lengthscale, np.random.default_rng(seed)
+    )
     return Dataset(
         name="xia-seven-points",
         source="synthetic",
@@ -64,8 +74,8 @@ def xia_seven_points(*, n: int = 7, lengthscale: float = 1.0, seed: int = 7) -> 
 def panos_toy_1d(*, n: int = 10, noise_variance: float = 0.001, seed: int = 0) -> Dataset:
     """Ten noisy values of a wiggly function on [-3, 3] (Panos, figure 1.2).
 
-    The function is f(x) = 0.1 x² sin 6x + 0.1 (x cos 5x + exp cos x). The document does not give the places of its ten
-    points: here they are uniform. `extras`: the function `f`
+    The function is f(x) = 0.1 x² sin 6x + 0.1 (x cos 5x + exp cos x). The document does not give
+    the places of its ten points: here they are uniform. `extras`: the function `f`
     [1000, 1] on the grid `x` [1000, 1], and the `noise_variance`.
     """
     rng = np.random.default_rng(seed)
@@ -91,14 +101,17 @@ def _wiggle(x: Floats) -> Floats:
     return f
 
 
-def giraldo_toy(*, variant: Literal["T1", "T2", "T3"] = "T1", P: int = 1, N: int = 2000, seed: int = 104) -> Dataset:
+def giraldo_toy(
+    *, variant: Literal["T1", "T2", "T3"] = "T1", P: int = 1, N: int = 2000, seed: int = 104
+) -> Dataset:
     """Outputs of different types that share three latent processes (Giraldo, toys T1 to T3).
 
-    f = u Wᵀ with Q = 3 processes u_q, and y_d ~ p(y_d | f_d). T1 has 3 outputs and J = 5 parameter functions, T2 has 5
-    and 8, T3 has 10 and 15. The u_q are unit-variance RBF processes on [0, 1]^P with length-scales 0.5, 0.05 and 0.1.
-    With P = 2 the inputs are the largest square mesh of at most N points; otherwise every input is an equally spaced
-    grid, the second and later ones shuffled. `extras`: the latent processes `u` [N, Q], the parameter functions `f`
-    [N, J] and the loadings `W` [J, Q].
+    f = u Wᵀ with Q = 3 processes u_q, and y_d ~ p(y_d | f_d). T1 has 3 outputs and J = 5 parameter
+    functions, T2 has 5 and 8, T3 has 10 and 15. The u_q are unit-variance RBF processes on [0, 1]^P
+    with length-scales 0.5, 0.05 and 0.1. With P = 2 the inputs are the largest square mesh of at
+    most N points; otherwise every input is an equally spaced grid, the second and later ones
+    shuffled. `extras`: the latent processes `u` [N, Q], the parameter functions `f` [N, J] and the
+    loadings `W` [J, Q].
     """
     if variant not in OUTPUTS:
         raise ValueError(f"variant is {variant!r}; choose one of {', '.join(OUTPUTS)}.")
@@ -112,18 +125,23 @@ def giraldo_toy(*, variant: Literal["T1", "T2", "T3"] = "T1", P: int = 1, N: int
     f = rounded(u @ W.T)
     first = np.cumsum([0, *(FUNCTIONS[kind] for kind in outputs)])
     targets = [
-        SAMPLERS[kind](f[:, start:stop], rng) for kind, start, stop in zip(outputs, first, first[1:], strict=False)
+        SAMPLERS[kind](f[:, start:stop], rng)
+        for kind, start, stop in zip(outputs, first, first[1:], strict=False)
     ]
     return Dataset(
         name="giraldo-toy",
         source="synthetic",
-        description=f"{variant}: {len(outputs)} outputs of different types over {P} inputs, {len(X)} points",
+        description=(
+            f"{variant}: {len(outputs)} outputs of different types over {P} inputs, {len(X)} points"
+        ),
         licence=LICENCE,
         citation="J. J. Giraldo (2021), toy data of chapters 4 and 5",
         X=X,
         Y=rounded(np.column_stack(targets)),
         inputs=tuple(f"x{p + 1}" for p in range(P)),
-        outputs=tuple(f"{kind} 2" if kind in outputs[:d] else kind for d, kind in enumerate(outputs)),
+        outputs=tuple(
+            f"{kind} 2" if kind in outputs[:d] else kind for d, kind in enumerate(outputs)
+        ),
         likelihoods=outputs,
         extras={"u": u, "f": f, "W": W},
     )
@@ -137,7 +155,14 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
         *("Gaussian", "Beta", "Bernoulli", "Gamma", "Exponential"),
     ),
 }
-FUNCTIONS = {"HeteroscedasticGaussian": 2, "Beta": 2, "Bernoulli": 1, "Gamma": 2, "Exponential": 1, "Gaussian": 1}
+FUNCTIONS = {
+    "HeteroscedasticGaussian": 2,
+    "Beta": 2,
+    "Bernoulli": 1,
+    "Gamma": 2,
+    "Exponential": 1,
+    "Gaussian": 1,
+}
 LOADINGS = (
     (-0.1, 1.4, 0.1),
     (-0.1, -0.5, -0.8),
@@ -165,10 +190,14 @@ def _standardised(y: Floats) -> Floats:
 
 
 SAMPLERS: dict[str, Sampler] = {
-    "HeteroscedasticGaussian": lambda f, rng: _standardised(rng.normal(f[:, 0], np.exp(0.5 * f[:, 1]))),
+    "HeteroscedasticGaussian": lambda f, rng: _standardised(
+        rng.normal(f[:, 0], np.exp(0.5 * f[:, 1]))
+    ),
     "Gaussian": lambda f, rng: _standardised(rng.normal(f[:, 0], 0.1)),
     "Beta": lambda f, rng: np.clip(rng.beta(np.exp(f[:, 0]), np.exp(f[:, 1])), 1e-9, 0.99999),
-    "Bernoulli": lambda f, rng: (rng.uniform(size=len(f)) < 1.0 / (1.0 + np.exp(-f[:, 0]))).astype(float),
+    "Bernoulli": (
+        lambda f, rng: (rng.uniform(size=len(f)) < 1.0 / (1.0 + np.exp(-f[:, 0]))).astype(float)
+    ),
     "Gamma": lambda f, rng: np.maximum(rng.gamma(np.exp(f[:, 0]), np.exp(-f[:, 1])), 1e-9),
     "Exponential": lambda f, rng: np.maximum(rng.exponential(np.exp(-f[:, 0])), 1e-9),
 }

@@ -31,26 +31,38 @@ VEHICLES = {"pc": "pedal cycles", "2wmv": "two-wheeled", "car": "cars", "bus": "
 
 
 def traffic(
-    *, before: int = 2003, roads: Literal["major", "all"] = "major", hours: Literal["eight", "day"] = "eight"
+    *,
+    before: int = 2003,
+    roads: Literal["major", "all"] = "major",
+    hours: Literal["eight", "day"] = "eight",
 ) -> Dataset:
-    """Vehicles of four kinds counted on London's roads, 1712 counts at places and days (Department for Transport).
+    """Vehicles of four kinds counted on London's roads, 1712 counts at places and days (Department
+    for Transport).
 
-    Inputs: longitude, latitude and day of the year, with zero mean and unit deviation. Outputs: counts y of both
-    directions, rescaled to the integer nearest 500 y / sd(y). The document's 1712 points are the counts on major roads
-    (motorways and A roads) in years `before` 2003: `roads` = "all" adds the minor ones. The document sums the hours of
-    a day: `hours` = "day" does so from the Department's table of raw counts, which must be downloaded; the small public
-    table has the hour from "eight".
+    Inputs: longitude, latitude and day of the year, with zero mean and unit deviation. Outputs:
+    counts y of both directions, rescaled to the integer nearest 500 y / sd(y). The document's 1712
+    points are the counts on major roads (motorways and A roads) in years `before` 2003: `roads` =
+    "all" adds the minor ones. The document sums the hours of a day: `hours` = "day" does so from
+    the Department's table of raw counts, which must be downloaded; the small public table has the
+    hour from "eight".
     """
     _check_hours(hours)
     if hours == "day":
         return _traffic("real", read_raw_counts(path_of(RAW_COUNTS)), before, roads, hours)
-    return _traffic("real", read_traffic(path_of(TRAFFIC), path_of(LOCATIONS)), before, roads, hours)
+    return _traffic(
+        "real", read_traffic(path_of(TRAFFIC), path_of(LOCATIONS)), before, roads, hours
+    )
 
 
 def traffic_standin(
-    *, before: int = 2003, roads: Literal["major", "all"] = "major", hours: Literal["eight", "day"] = "eight"
+    *,
+    before: int = 2003,
+    roads: Literal["major", "all"] = "major",
+    hours: Literal["eight", "day"] = "eight",
 ) -> Dataset:
-    """Synthetic counts that fall off from a busy centre, at 2548 places in the years 2000 to 2016."""
+    """Synthetic counts that fall off from a busy centre, at 2548 places in the years 2000 to
+    2016.
+    """
     _check_hours(hours)
     return _traffic("stand-in", _counts(), before, roads, hours)
 
@@ -61,14 +73,30 @@ def _check_hours(hours: str) -> None:
 
 
 def read_traffic(counts: Path, locations: Path) -> pd.DataFrame:
-    """Counts, with the day of the year, and the longitude, latitude and road category ("PU", "TM", …) of the place."""
+    """Counts, with the day of the year, and the longitude, latitude and road category ("PU", "TM",
+    …) of the place.
+    """
     import pandas as pd
 
-    header = ("cp", "year", "pc", "2wmv", "car", "bus", "lgv", "hgv_total", "min_month", "min_dayofmonth", "hour")
+    header = (
+        "cp",
+        "year",
+        "pc",
+        "2wmv",
+        "car",
+        "bus",
+        "lgv",
+        "hgv_total",
+        "min_month",
+        "min_dayofmonth",
+        "hour",
+    )
     table = read_table(counts, header=(*header, "min_idir", "max_idir"))
     numbers(table[list(header)], counts)
     try:
-        date = pd.to_datetime(dict(year=table["year"], month=table["min_month"], day=table["min_dayofmonth"]))
+        date = pd.to_datetime(
+            dict(year=table["year"], month=table["min_month"], day=table["min_dayofmonth"])
+        )
     except ValueError as error:
         raise DataFormatError(counts, f"a day is not in the calendar ({error})") from error
     points = read_points(locations)
@@ -79,7 +107,8 @@ def read_traffic(counts: Path, locations: Path) -> pd.DataFrame:
     )
     if len(joined) < len(table):
         raise DataFormatError(
-            counts, f"{len(table) - len(joined)} counts at places that {locations.name} does not have"
+            counts,
+            f"{len(table) - len(joined)} counts at places that {locations.name} does not have",
         )
     return joined
 
@@ -89,7 +118,8 @@ RAW_PLACE = ("count_point_id", "year", "count_date", "road_category", "longitude
 
 
 def read_raw_counts(path: Path) -> pd.DataFrame:
-    """The Department's raw counts for London, summed over the hours and directions of a day, as `read_traffic` gives.
+    """The Department's raw counts for London, summed over the hours and directions of a day, as
+    `read_traffic` gives.
 
     The table of all Britain has millions of rows; it is read in pieces, of which London's are kept.
     """
@@ -105,7 +135,11 @@ def read_raw_counts(path: Path) -> pd.DataFrame:
     numbers(hourly[["count_point_id", "year", "longitude", "latitude", *RAW_VEHICLES]], path)
     daily = hourly.groupby(list(RAW_PLACE), as_index=False)[list(RAW_VEHICLES)].sum()
     daily["day"] = pd.to_datetime(daily["count_date"]).dt.dayofyear
-    renamed = {"count_point_id": "cp", "road_category": "rcat", **dict(zip(RAW_VEHICLES, VEHICLES, strict=True))}
+    renamed = {
+        "count_point_id": "cp",
+        "road_category": "rcat",
+        **dict(zip(RAW_VEHICLES, VEHICLES, strict=True)),
+    }
     return daily.rename(columns=renamed).drop(columns="count_date")
 
 
@@ -116,11 +150,15 @@ def _raw_pieces(path: Path) -> Iterator[pd.DataFrame]:
     columns = ["region_name", *RAW_PLACE, *RAW_VEHICLES]
     with open_member(path, member, limit=2**33) as stream:
         try:
-            yield from pd.read_csv(stream, usecols=columns, chunksize=200_000, dtype={"count_date": str})
+            yield from pd.read_csv(
+                stream, usecols=columns, chunksize=200_000, dtype={"count_date": str}
+            )
         except (ValueError, pd.errors.ParserError) as error:
             if isinstance(error, DataFormatError):
                 raise
-            raise DataFormatError(f"{path}, {member}", f"is not the table of raw counts ({error})") from error
+            raise DataFormatError(
+                f"{path}, {member}", f"is not the table of raw counts ({error})"
+            ) from error
 
 
 def _traffic(source: Source, table: pd.DataFrame, before: int, roads: str, hours: str) -> Dataset:
@@ -128,7 +166,9 @@ def _traffic(source: Source, table: pd.DataFrame, before: int, roads: str, hours
         raise ValueError(f'roads={roads!r}; expected "major" or "all".')
     if before <= table["year"].min():
         raise ValueError(f"before={before}; the counts begin in {table['year'].min()}.")
-    chosen = table[(table["year"] < before) & (table["rcat"].str[0].isin(["P", "T"]) | (roads == "all"))]
+    chosen = table[
+        (table["year"] < before) & (table["rcat"].str[0].isin(["P", "T"]) | (roads == "all"))
+    ]
     counts = chosen[list(VEHICLES)].to_numpy(np.float64)
     return made(
         "traffic",
@@ -148,15 +188,29 @@ def _counts() -> pd.DataFrame:
     import pandas as pd
 
     rng = np.random.default_rng(2548)
-    places = np.round(np.array([-0.1, 51.5]) + np.array([0.17, 0.09]) * rng.standard_normal((2548, 2)), 6)
+    places = np.round(
+        np.array([-0.1, 51.5]) + np.array([0.17, 0.09]) * rng.standard_normal((2548, 2)), 6
+    )
     major = rng.uniform(size=2548) < 0.65
-    busy = 0.5 * draw((places - [-0.1, 51.5]) / [0.17, 0.09], 0.5, rng) - 0.15 * ((places[:, 0] + 0.1) / 0.17) ** 2
-    every, place = (axis.ravel() for axis in np.meshgrid(np.arange(2000, 2017), np.arange(2548), indexing="ij"))
+    busy = (
+        0.5 * draw((places - [-0.1, 51.5]) / [0.17, 0.09], 0.5, rng)
+        - 0.15 * ((places[:, 0] + 0.1) / 0.17) ** 2
+    )
+    every, place = (
+        axis.ravel() for axis in np.meshgrid(np.arange(2000, 2017), np.arange(2548), indexing="ij")
+    )
     groups = 2 * (every < 2003) + major[place]
-    chosen = [rng.permutation(np.flatnonzero(groups == g))[:n] for g, n in enumerate((3200, 7410, 441, 1712))]
+    chosen = [
+        rng.permutation(np.flatnonzero(groups == g))[:n]
+        for g, n in enumerate((3200, 7410, 441, 1712))
+    ]
     kept = np.sort(np.concatenate(chosen))
     year, place, N = every[kept], place[kept], len(kept)
-    log_rate = np.array([2.4, 3.4, 6.8, 3.0]) + busy[place, None] * [2.6, 1.4, 0.5, 0.8] + 0.6 * major[place, None]
+    log_rate = (
+        np.array([2.4, 3.4, 6.8, 3.0])
+        + busy[place, None] * [2.6, 1.4, 0.5, 0.8]
+        + 0.6 * major[place, None]
+    )
     rate = np.exp(log_rate + np.array([0.6, 0.8, 0.6, 0.7]) * rng.standard_normal((N, 4)))
     counts = np.clip(rng.poisson(rate), [0, 0, 1, 0], [2200, 950, 15000, 550])
     return pd.DataFrame(

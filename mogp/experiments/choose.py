@@ -25,7 +25,8 @@ class Choice:
 
     Attributes:
         best: the settings recommended, as keyword arguments of the model's constructor.
-        scores: a row a candidate: its settings, `nlpd` (mean over folds), its standard error `se`, `elbo`, `seconds`.
+        scores: a row a candidate: its settings, `nlpd` (mean over folds), its standard error `se`,
+            `elbo`, `seconds`.
     """
 
     best: dict[str, Any]
@@ -33,15 +34,20 @@ class Choice:
 
     def __str__(self) -> str:
         lowest = self.scores.iloc[int(self.scores["nlpd"].argmin())]
-        taken = self.scores.loc[(self.scores[list(self.best)] == pd.Series(self.best)).all(axis=1)].iloc[0]
+        taken = self.scores.loc[
+            (self.scores[list(self.best)] == pd.Series(self.best)).all(axis=1)
+        ].iloc[0]
         settings = ", ".join(f"{k}={v}" for k, v in self.best.items())
-        first = f"Take {settings}: held-out NLPD {taken['nlpd']:.4g} a point, {taken['seconds']:.1f} s a fit."
+        first = (
+            f"Take {settings}: held-out NLPD {taken['nlpd']:.4g} a point, {taken['seconds']:.1f} s"
+            " a fit."
+        )
         if taken.name == lowest.name:
             return f"{first} No candidate predicts better."
         other = ", ".join(f"{k}={lowest[k]}" for k in self.best)
         return (
-            f"{first} The lowest is {lowest['nlpd']:.4g} ({other}), no more than one standard error "
-            f"({lowest['se']:.2g}) away; the smaller model is taken."
+            f"{first} The lowest is {lowest['nlpd']:.4g} ({other}), no more than one standard error"
+            f" ({lowest['se']:.2g}) away; the smaller model is taken."
         )
 
 
@@ -62,12 +68,13 @@ def choose(
 ) -> Choice:
     """Fit every candidate on random training parts of the data and score it on the rest.
 
-    The recommendation is the one-standard-error rule: among the candidates whose mean held-out NLPD lies within one
-    standard error (over the folds) of the lowest, the one that comes first in the grid. List each setting from small
-    to large.
+    The recommendation is the one-standard-error rule: among the candidates whose mean held-out NLPD
+    lies within one standard error (over the folds) of the lowest, the one that comes first in the
+    grid. List each setting from small to large.
 
     Args:
-        build: called as `build(training_data, **settings)`, returns a model, e.g. a function that calls `hetmogp_lmc`.
+        build: called as `build(training_data, **settings)`, returns a model, e.g. a function that
+            calls `hetmogp_lmc`.
         data: all the data.
         grid: the candidates, e.g. `{"latents": [1, 2, 4], "inducing": [20, 50]}`.
         steps, batch_size, learning_rate: of each fit, with Adam.
@@ -81,7 +88,9 @@ def choose(
     if folds < 2:
         raise ValueError(f"folds={folds}; at least two are needed for a standard error.")
     if not grid or any(len(values) == 0 for values in grid.values()):
-        raise ValueError(f"the grid {dict(grid)} has no candidates; name at least one value for each setting.")
+        raise ValueError(
+            f"the grid {dict(grid)} has no candidates; name at least one value for each setting."
+        )
 
     def run(fold: int, **settings: Any) -> dict[str, float]:
         from mogp.optimizers import Adam
@@ -99,7 +108,10 @@ def choose(
             progress=False,
         )
         densities = [np.asarray(d) for d in model.predict_log_density(held_out).values()]
-        return {"nlpd": float(-np.mean(np.concatenate(densities))), "elbo": float(np.mean(history.elbo[-20:]))}
+        return {
+            "nlpd": float(-np.mean(np.concatenate(densities))),
+            "elbo": float(np.mean(history.elbo[-20:])),
+        }
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = (
@@ -112,7 +124,12 @@ def choose(
     names = list(grid)
     scores = (
         runs.groupby(names, sort=False)
-        .agg(nlpd=("nlpd", "mean"), se=("nlpd", "sem"), elbo=("elbo", "mean"), seconds=("seconds", "mean"))
+        .agg(
+            nlpd=("nlpd", "mean"),
+            se=("nlpd", "sem"),
+            elbo=("elbo", "mean"),
+            seconds=("seconds", "mean"),
+        )
         .reset_index()
     )
     lowest = scores.iloc[int(scores["nlpd"].argmin())]

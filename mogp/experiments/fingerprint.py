@@ -1,8 +1,9 @@
 """What identifies a run: the code that makes it and the values it is given, hashed by content.
 
-Two runs with the same key give the same result, so a key may name a cached one. The key of a function covers its
-source, its defaults, what it closes over, the globals it uses (functions and classes of its own module by source,
-other values by content) and the source of the `mogp` package. Code of further modules is covered by name only.
+Two runs with the same key give the same result, so a key may name a cached one. The key of a
+function covers its source, its defaults, what it closes over, the globals it uses (functions and
+classes of its own module by source, other values by content) and the source of the `mogp` package.
+Code of further modules is covered by name only.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def run_key(function_key: str, point: Mapping[str, Any]) -> str:
     """Key of one run: the function's key and the values of the point, whatever their order."""
-    texts = [_hash(name, *_describe(value, set(), f"grid value {name!r}")) for name, value in sorted(point.items())]
+    texts = [
+        _hash(name, *_describe(value, set(), f"grid value {name!r}"))
+        for name, value in sorted(point.items())
+    ]
     return _hash(function_key, *texts)
 
 
 def function_key(function: Callable[..., Any]) -> str:
-    """Key of a function, the same in every process and session until the code or what it uses changes."""
+    """Key of a function, the same in every process and session until the code or what it uses
+    changes.
+    """
     return _hash(package_key(), *_describe(function, set()))
 
 
@@ -36,7 +42,9 @@ def function_key(function: Callable[..., Any]) -> str:
 def package_key() -> str:
     """Key of the package: every source file, by path and content."""
     sources = sorted(PACKAGE.rglob("*.py"))
-    return _hash(*(f"{path.relative_to(PACKAGE).as_posix()}\n{path.read_text('utf-8')}" for path in sources))
+    return _hash(
+        *(f"{path.relative_to(PACKAGE).as_posix()}\n{path.read_text('utf-8')}" for path in sources)
+    )
 
 
 def _describe(thing: Any, seen: set[int], what: str = "the function") -> Iterator[str]:
@@ -79,7 +87,9 @@ def _describe_function(function: FunctionType, seen: set[int]) -> Iterator[str]:
 
 
 def _describe_class(cls: type, seen: set[int]) -> Iterator[str]:
-    """A class by its members: the text of a class is not to be had in a notebook, that of its methods is."""
+    """A class by its members: the text of a class is not to be had in a notebook, that of its
+    methods is.
+    """
     yield f"{cls.__module__}.{cls.__qualname__}"
     if id(cls) in seen or _is_covered(cls.__module__):
         return
@@ -98,8 +108,12 @@ def _describe_class(cls: type, seen: set[int]) -> Iterator[str]:
 
 
 def _reached(function: FunctionType) -> dict[str, Any]:
-    """The globals a function names, also inside its inner functions, and the variables it closes over."""
-    instructions = (step for code in _codes(function.__code__) for step in dis.get_instructions(code))
+    """The globals a function names, also inside its inner functions, and the variables it closes
+    over.
+    """
+    instructions = (
+        step for code in _codes(function.__code__) for step in dis.get_instructions(code)
+    )
     names = {step.argval for step in instructions if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     reached = {name: function.__globals__[name] for name in names if name in function.__globals__}
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
@@ -119,17 +133,26 @@ def _source(function: FunctionType) -> str:
         return inspect.getsource(function)
     except (OSError, TypeError):
         codes = _codes(function.__code__)
-        return repr([(c.co_code, c.co_names, [k for k in c.co_consts if not isinstance(k, CodeType)]) for c in codes])
+        return repr(
+            [
+                (c.co_code, c.co_names, [k for k in c.co_consts if not isinstance(k, CodeType)])
+                for c in codes
+            ]
+        )
 
 
 def _is_local(value: Any, module: str) -> bool:
-    """Whether a value is looked into: all but functions and classes of other modules, which are known by name."""
+    """Whether a value is looked into: all but functions and classes of other modules, which are
+    known by name.
+    """
     named = isinstance(value, FunctionType | type) or hasattr(value, "__wrapped__")
     return not named or value.__module__ == module
 
 
 def _is_covered(module: str) -> bool:
-    """Whether the code is of the package, whose key covers it, or of an installed or standard library."""
+    """Whether the code is of the package, whose key covers it, or of an installed or standard
+    library.
+    """
     if module.partition(".")[0] == PACKAGE.name or module in sys.builtin_module_names:
         return True
     origin = getattr(sys.modules.get(module), "__file__", None)
@@ -137,7 +160,10 @@ def _is_covered(module: str) -> bool:
 
 
 _LIBRARIES = [
-    Path(path) for path in {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    Path(path)
+    for path in {
+        sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
 ]
 
 
@@ -148,9 +174,9 @@ def _value(value: Any, what: str) -> str:
         return str(tokenize(value, ensure_deterministic=True))
     except TokenizationError as error:
         raise ValueError(
-            f"{what} is a {type(value).__module__}.{type(value).__qualname__}, with no content that can be hashed, "
-            "so a run that depends on it cannot be cached. Use plain values, arrays or data frames, and build the rest "
-            "inside the function."
+            f"{what} is a {type(value).__module__}.{type(value).__qualname__}, with no content that"
+            " can be hashed, so a run that depends on it cannot be cached. Use plain values,"
+            " arrays or data frames, and build the rest inside the function."
         ) from error
 
 

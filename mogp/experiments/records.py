@@ -1,4 +1,6 @@
-"""Results of runs as text: what a run may return, and the folder that keeps one small JSON file for each run."""
+"""Results of runs as text: what a run may return, and the folder that keeps one small JSON file for
+each run.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,21 @@ LARGEST = 1_000_000
 
 
 def encode(result: Any, reserved: Collection[str] = ()) -> str:
-    """A result as JSON, bit for bit: names (not the `reserved` ones) of numbers, strings, None, lists or arrays."""
+    """A result as JSON, bit for bit: names (not the `reserved` ones) of numbers, strings, None,
+    lists or arrays.
+    """
     if not isinstance(result, Mapping):
         raise TypeError(f"a run must return a dict of named results, not a {_type(result)}.")
     for name in result:
         if not isinstance(name, str):
-            raise TypeError(f"a run must return a dict with names as keys; {name!r} is a {_type(name)}.")
+            raise TypeError(
+                f"a run must return a dict with names as keys; {name!r} is a {_type(name)}."
+            )
         if name in reserved:
-            raise ValueError(f"result {name!r} has the name of another column of the table, an argument or `seconds`.")
+            raise ValueError(
+                f"result {name!r} has the name of another column of the table, an argument or"
+                " `seconds`."
+            )
     return json.dumps({name: _plain(value, name) for name, value in result.items()})
 
 
@@ -42,7 +51,9 @@ class Record:
 
 
 class RecordFolder:
-    """One file `<key>.json` a run; a file is there whole or not at all, and an unreadable one counts as absent."""
+    """One file `<key>.json` a run; a file is there whole or not at all, and an unreadable one
+    counts as absent.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,8 +63,8 @@ class RecordFolder:
                 pass
         except OSError as error:
             raise OSError(
-                f"results of the sweep cannot be kept in {folder} ({error.strerror}). Give a folder you can write: "
-                "sweep(..., cache=FOLDER)."
+                f"results of the sweep cannot be kept in {folder} ({error.strerror}). Give a folder"
+                " you can write: sweep(..., cache=FOLDER)."
             ) from error
 
     def get(self, key: str) -> Record | None:
@@ -73,7 +84,9 @@ class RecordFolder:
             "result": json.loads(record.result),
             "seconds": record.seconds,
         }
-        with tempfile.NamedTemporaryFile("w", dir=self.folder, prefix=".part-", delete=False, encoding="utf-8") as part:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=self.folder, prefix=".part-", delete=False, encoding="utf-8"
+        ) as part:
             json.dump(stored, part)
         os.replace(part.name, self.folder / f"{key}.json")
 
@@ -88,14 +101,18 @@ def _plain(value: Any, name: str) -> Any:
     if hasattr(value, "__array__"):
         array = np.asarray(value)
         if array.dtype.kind in "biuf" and array.size <= LARGEST:
-            return array.item() if array.ndim == 0 else {"dtype": array.dtype.str, "array": array.tolist()}
+            return (
+                array.item()
+                if array.ndim == 0
+                else {"dtype": array.dtype.str, "array": array.tolist()}
+            )
         raise TypeError(
-            f"result {name!r} is an array of {array.size} values of type {array.dtype}; at most {LARGEST} numbers "
-            "can be kept. Return a summary of it."
+            f"result {name!r} is an array of {array.size} values of type {array.dtype}; at most"
+            f" {LARGEST} numbers can be kept. Return a summary of it."
         )
     raise TypeError(
-        f"result {name!r} is a {_type(value)}; a run returns numbers, strings, None, lists of these or numeric arrays. "
-        "Return what you need of it."
+        f"result {name!r} is a {_type(value)}; a run returns numbers, strings, None, lists of these"
+        " or numeric arrays. Return what you need of it."
     )
 
 

@@ -20,8 +20,9 @@ Point = Mapping[str, Any]
 
 CONNECT_SECONDS = 20.0
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
-"""For glibc: a step's tensors are freed and allocated again. Dask's workers hand them back to the system in between
-(`MALLOC_TRIM_THRESHOLD_=65536`), and a training step on them spends half its time on page faults.
+"""For glibc: a step's tensors are freed and allocated again. Dask's workers hand them back to the
+system in between (`MALLOC_TRIM_THRESHOLD_=65536`), and a training step on them spends half its time
+on page faults.
 """
 
 
@@ -33,7 +34,9 @@ class Outcome:
     error: str = ""
 
 
-def run_here(function: Callable[..., Any], jobs: Iterable[tuple[str, Point]]) -> Iterator[tuple[str, Outcome]]:
+def run_here(
+    function: Callable[..., Any], jobs: Iterable[tuple[str, Point]]
+) -> Iterator[tuple[str, Outcome]]:
     """Run the jobs one after another in this process."""
     for key, point in jobs:
         yield key, _attempt(function, point)
@@ -50,9 +53,9 @@ def run_on_cluster(
 ) -> Iterator[tuple[str, Outcome]]:
     """Run the jobs on a Dask cluster, in the order they finish.
 
-    `cluster` is the address of a scheduler or a Dask cluster; with None a local one is started for the occasion. A run
-    whose worker dies is run again, up to `retries` times (on a cluster of your own its setting
-    `distributed.scheduler.allowed-failures` decides).
+    `cluster` is the address of a scheduler or a Dask cluster; with None a local one is started for
+    the occasion. A run whose worker dies is run again, up to `retries` times (on a cluster of your
+    own its setting `distributed.scheduler.allowed-failures` decides).
     """
     import cloudpickle  # type: ignore[import-untyped]
     from dask.distributed import Client, as_completed
@@ -62,13 +65,19 @@ def run_on_cluster(
     environment = worker_environment(threads)
     with ExitStack() as stack:
         if cluster is None:
-            cluster = stack.enter_context(_local_cluster(len(jobs), workers, threads, retries, environment))
+            cluster = stack.enter_context(
+                _local_cluster(len(jobs), workers, threads, retries, environment)
+            )
         try:
-            client = stack.enter_context(Client(cluster, timeout=CONNECT_SECONDS, set_as_default=False))
+            client = stack.enter_context(
+                Client(cluster, timeout=CONNECT_SECONDS, set_as_default=False)
+            )
         except OSError as error:
             raise ConnectionError(f"no Dask scheduler answers at {cluster}: {error}") from error
         futures = {
-            client.submit(_attempt_on_worker, payload, dict(point), environment, key=f"run-{key}", pure=False): key
+            client.submit(
+                _attempt_on_worker, payload, dict(point), environment, key=f"run-{key}", pure=False
+            ): key
             for key, point in jobs.items()
         }
         for future in as_completed(futures, loop=client.loop):
@@ -76,7 +85,12 @@ def run_on_cluster(
             if problem is None:
                 outcome = future.result()
             elif isinstance(problem, KilledWorker):
-                outcome = Outcome(error="its worker died each time it was tried (killed by the system, out of memory?)")
+                outcome = Outcome(
+                    error=(
+                        "its worker died each time it was tried (killed by the system, out of"
+                        " memory?)"
+                    )
+                )
             else:
                 outcome = Outcome(error="".join(traceback.format_exception(problem)))
             yield futures[future], outcome
@@ -87,14 +101,21 @@ def worker_environment(threads: int) -> dict[str, str]:
 
     They are read when a process starts, or when the libraries are first imported.
     """
-    counts = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TF_NUM_INTRAOP_THREADS")
+    counts = (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "TF_NUM_INTRAOP_THREADS",
+    )
     noise = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")
     quiet = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": noise}
     return {**dict.fromkeys(counts, str(threads)), **quiet, **KEEP_MEMORY}
 
 
 def _attempt_on_worker(payload: bytes, point: Point, environment: dict[str, str]) -> Outcome:
-    """Set the environment first, where the cluster has not: unpickling the function may import TensorFlow."""
+    """Set the environment first, where the cluster has not: unpickling the function may import
+    TensorFlow.
+    """
     for name, value in environment.items():
         os.environ.setdefault(name, value)
     try:
@@ -118,7 +139,9 @@ def _attempt(function: Callable[..., Any], point: Point) -> Outcome:
 def _local_cluster(
     jobs: int, workers: int | None, threads: int, retries: int, environment: dict[str, str]
 ) -> Iterator[Any]:
-    """Processes of this machine, each with one run at a time; no dashboard, nothing heard beyond the loopback."""
+    """Processes of this machine, each with one run at a time; no dashboard, nothing heard beyond
+    the loopback.
+    """
     import dask
     from dask.distributed import LocalCluster
     from dask.system import CPU_COUNT
@@ -127,7 +150,9 @@ def _local_cluster(
     settings = {
         "temporary-directory": scratch.name,
         "distributed.scheduler.allowed-failures": retries,
-        "distributed.scheduler.worker-saturation": 1.0,  # a dying worker then takes no run with it but its own
+        "distributed.scheduler.worker-saturation": (
+            1.0
+        ),  # a dying worker then takes no run with it but its own
         "distributed.comm.timeouts.connect": "60s",
         "distributed.scheduler.http.routes": [],
         "distributed.worker.http.routes": [],
@@ -152,7 +177,9 @@ def _local_cluster(
 
 @contextmanager
 def _environment(settings: dict[str, str]) -> Iterator[None]:
-    """Settings that workers inherit, also those started later in place of dead ones; undone in the end."""
+    """Settings that workers inherit, also those started later in place of dead ones; undone in the
+    end.
+    """
     before = dict(os.environ)
     os.environ.update(settings)
     try:
@@ -167,12 +194,14 @@ def _environment(settings: dict[str, str]) -> Iterator[None]:
 def _main_not_run_again() -> Iterator[None]:
     """Start workers without the main script.
 
-    A new process begins by importing the script that was started, and a script that calls `sweep` outside of
-    `if __name__ == "__main__"` would start another sweep there. Functions of the script travel by value, so nothing is
-    lost when its whereabouts are hidden meanwhile.
+    A new process begins by importing the script that was started, and a script that calls `sweep`
+    outside of `if __name__ == "__main__"` would start another sweep there. Functions of the script
+    travel by value, so nothing is lost when its whereabouts are hidden meanwhile.
     """
     main = vars(sys.modules["__main__"])
-    hidden: dict[str, Any] = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
+    hidden: dict[str, Any] = {
+        name: main.pop(name) for name in ("__file__", "__spec__") if name in main
+    }
     main["__spec__"] = None
     try:
         yield

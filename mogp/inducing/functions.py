@@ -1,4 +1,6 @@
-"""Inducing variables of convolution processes: values of the functions, or of latent GPs smoothed by a kernel."""
+"""Inducing variables of convolution processes: values of the functions, or of latent GPs smoothed
+by a kernel.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,17 @@ class FunctionPoints(InducingPoints):
 
     Args:
         Z: a set of inputs for each function.
-        joint: one block of $JM$ variables with the full covariance between functions. Otherwise every function has a
-            block of its own, and covariances between functions are never used (as published).
+        joint: one block of $JM$ variables with the full covariance between functions. Otherwise
+            every function has a block of its own, and covariances between functions are never used
+            (as published).
     """
 
     def __init__(self, Z: npt.ArrayLike, joint: bool = False) -> None:
         super().__init__(Z)
         if self.Z.shape.rank != 3:
             raise ValueError(
-                f"inducing inputs have shape {tuple(self.Z.shape)}; expected [J, M, P], a set for each function."
+                f"inducing inputs have shape {tuple(self.Z.shape)}; expected [J, M, P], a set for"
+                " each function."
             )
         self.joint = joint
 
@@ -56,14 +60,18 @@ class FunctionPoints(InducingPoints):
 
 
 class SmoothedPoints(InducingPoints):
-    r"""Values $\iota_q(z) = W_q\int\mathcal E(z - r\mid t_q)\,u_q(r)\,dr$ of smoothed latent GPs, `Z [Q, M, P]`.
+    r"""Values $\iota_q(z) = W_q\int\mathcal E(z - r\mid t_q)\,u_q(r)\,dr$ of smoothed latent GPs,
+    `Z [Q, M, P]`.
 
-    The variational inducing kernels of Álvarez et al. (2010): with functions $f_j$ of a convolution process,
+    The variational inducing kernels of Álvarez et al. (2010): with functions $f_j$ of a convolution
+    process,
 
     $$\mathrm{cov}(\iota_q, \iota_q) = W_q^2\,\bar{\mathcal E}_q(\tau\mid L_q + 2t_q),\qquad
-      \mathrm{cov}(f_j, \iota_q^i) = S^i_{jq}W_q\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q + t_q).$$
+      \mathrm{cov}(f_j, \iota_q^i) = S^i_{jq}W_q\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q +
+        t_q).$$
 
-    $t_q$ belongs to the approximation, not to the model: the prior of the functions does not change with it. Nothing
+    $t_q$ belongs to the approximation, not to the model: the prior of the functions does not change
+      with it. Nothing
     depends on $W_q$, which is set so that $\iota_q$ has variance one.
 
     Args:
@@ -75,17 +83,24 @@ class SmoothedPoints(InducingPoints):
         super().__init__(Z)
         if self.Z.shape.rank != 3:
             raise ValueError(
-                f"inducing inputs have shape {tuple(self.Z.shape)}; expected [Q, M, P], a set for each latent GP."
+                f"inducing inputs have shape {tuple(self.Z.shape)}; expected [Q, M, P], a set for"
+                " each latent GP."
             )
-        self.width = gpflow.Parameter(widths(width, self.Z.shape[0], self.Z.shape[2]), transform=positive())
+        self.width = gpflow.Parameter(
+            widths(width, self.Z.shape[0], self.Z.shape[2]), transform=positive()
+        )
 
     def Kuu(self, kernels: KernelStack) -> tf.Tensor:
         """`[Q, M, M]`."""
         return _convolved(kernels).smoothed(self.inputs, tf.square(self.width))
 
     def Kuf(self, kernels: KernelStack, X: tf.Tensor) -> tf.Tensor:
-        """Not to be had: functions have covariances of their own with smoothed latent GPs, see `with_functions`."""
-        raise TypeError("inducing points on smoothed latent GPs need a convolution process; give the prior CPM.")
+        """Not to be had: functions have covariances of their own with smoothed latent GPs, see
+        `with_functions`.
+        """
+        raise TypeError(
+            "inducing points on smoothed latent GPs need a convolution process; give the prior CPM."
+        )
 
     def with_functions(self, kernels: ConvolvedStack, X: tf.Tensor) -> tf.Tensor:
         """See `InducingPoints.with_functions`."""
@@ -94,5 +109,7 @@ class SmoothedPoints(InducingPoints):
 
 def _convolved(kernels: KernelStack) -> ConvolvedStack:
     if not isinstance(kernels, ConvolvedStack):
-        raise TypeError("these inducing points need a convolution process; give the model the prior CPM.")
+        raise TypeError(
+            "these inducing points need a convolution process; give the model the prior CPM."
+        )
     return kernels

@@ -14,17 +14,20 @@ from mogp.kernels import KernelStack, Patches, PatchStack
 
 
 class InducingPatches(InducingPoints):
-    """Inducing patches `Z [M, E]` shared by the kernels of a `PatchStack`, or `[G, M, E]`, a set for each.
+    """Inducing patches `Z [M, E]` shared by the kernels of a `PatchStack`, or `[G, M, E]`, a set
+    for each.
 
-    The inducing variables are responses of patches, `u_g = r_g(Z_g)`, where the latent GPs are functions of images:
-    `Kuu [G, M, M]` is the covariance between patches and `Kuf [G, M, N]` that of patches with images.
+    The inducing variables are responses of patches, `u_g = r_g(Z_g)`, where the latent GPs are
+    functions of images: `Kuu [G, M, M]` is the covariance between patches and `Kuf [G, M, N]` that
+    of patches with images.
     """
 
     def __init__(self, Z: npt.ArrayLike, patches: Patches) -> None:
         super().__init__(Z)
         if self.Z.shape[-1] != patches.length:
             raise ValueError(
-                f"inducing patches have {self.Z.shape[-1]} pixels; patches of {patches.patch} have {patches.length}."
+                f"inducing patches have {self.Z.shape[-1]} pixels; patches of {patches.patch} have"
+                f" {patches.length}."
             )
         self.patches = patches
 
@@ -43,14 +46,22 @@ class InducingPatches(InducingPoints):
 
     def _stack(self, kernels: KernelStack) -> PatchStack:
         if not isinstance(kernels, PatchStack):
-            raise TypeError("inducing patches need kernels on images; give the prior a mogp.kernels.PatchStack.")
+            raise TypeError(
+                "inducing patches need kernels on images; give the prior a mogp.kernels.PatchStack."
+            )
         return kernels
 
 
 def patch_subset(
-    data: MultiOutputData | npt.ArrayLike, patches: Patches, count: int, sets: int | None = None, seed: int = 0
+    data: MultiOutputData | npt.ArrayLike,
+    patches: Patches,
+    count: int,
+    sets: int | None = None,
+    seed: int = 0,
 ) -> InducingPatches:
-    """A random subset of the distinct patches of the images; `sets` of them (all alike at the start), or one shared."""
+    """A random subset of the distinct patches of the images; `sets` of them (all alike at the
+    start), or one shared.
+    """
     if count < 1:
         raise ValueError(f"{count} inducing patches were asked for; at least 1 is needed.")
     X = data.X if isinstance(data, MultiOutputData) else np.asarray(data, dtype=float)
@@ -59,12 +70,15 @@ def patch_subset(
     distinct = np.unique(patches.cut(images).reshape(-1, patches.length), axis=0)
     if count > len(distinct):
         warnings.warn(
-            f"{count} inducing patches were asked for, the images have {len(distinct)} distinct ones: using those.",
+            f"{count} inducing patches were asked for, the images have {len(distinct)} distinct"
+            " ones: using those.",
             stacklevel=2,
         )
     elif count < len(distinct):
         distinct = distinct[rng.choice(len(distinct), count, replace=False)]
-    return InducingPatches(distinct if sets is None else np.repeat(distinct[None], sets, axis=0), patches)
+    return InducingPatches(
+        distinct if sets is None else np.repeat(distinct[None], sets, axis=0), patches
+    )
 
 
 _IMAGES = 2000

@@ -11,18 +11,20 @@ import tensorflow as tf
 from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
+from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.kernels import ConvolvedStack, KernelStack, with_replica
-from mogp.labels import LabelData, Matrix, is_sparse, sparse_rows
 
 
 class InducingPoints(gpflow.Module):
     """Inducing inputs `Z [M, P]` shared by all kernels, or `[G, M, P]`, a set for each.
 
-    With `u_g = u_g(Z_g)`, `Kuu [G, M, M]` and `Kuf [G, M, N]` are covariances of those values and of the latent GPs.
+    With `u_g = u_g(Z_g)`, `Kuu [G, M, M]` and `Kuf [G, M, N]` are covariances of those values and
+    of the latent GPs.
 
     Args:
         Z: start values.
-        unit: read every point as `z / |z|`, a point of the unit sphere, wherever `Z` itself goes in training.
+        unit: read every point as `z / |z|`, a point of the unit sphere, wherever `Z` itself goes in
+            training.
     """
 
     def __init__(self, Z: npt.ArrayLike, unit: bool = False) -> None:
@@ -33,7 +35,8 @@ class InducingPoints(gpflow.Module):
             values = values[:, None]
         if values.ndim not in (2, 3) or 0 in values.shape:
             raise ValueError(
-                f"inducing inputs have shape {values.shape}; expected [M, P], or [G, M, P] for a set each."
+                f"inducing inputs have shape {values.shape}; expected [M, P], or [G, M, P] for a"
+                " set each."
             )
         if not np.isfinite(values).all():
             raise ValueError(f"{int((~np.isfinite(values)).sum())} inducing inputs are not finite.")
@@ -69,7 +72,9 @@ class InducingPoints(gpflow.Module):
         return kernels.K(self.inputs, X)
 
     def with_functions(self, kernels: ConvolvedStack, X: tf.Tensor) -> tf.Tensor:
-        """Covariances with the functions of a convolution process before weighting, `[Q, M, J, N]`."""
+        """Covariances with the functions of a convolution process before weighting,
+        `[Q, M, J, N]`.
+        """
         return kernels.with_latents(self.inputs, X)
 
 
@@ -84,7 +89,8 @@ class ReplicaPoints(InducingPoints):
         self.replica = np.asarray(replica).astype(np.int64)
         if self.replica.shape != tuple(self.Z.shape[:-1]):
             raise ValueError(
-                f"replica numbers have shape {self.replica.shape}; expected {tuple(self.Z.shape[:-1])}, one a point."
+                f"replica numbers have shape {self.replica.shape}; expected"
+                f" {tuple(self.Z.shape[:-1])}, one a point."
             )
 
     @property
@@ -105,12 +111,16 @@ def kmeans_points(
     seed: int = 0,
     unit: bool = False,
 ) -> InducingPoints:
-    """Centres of `count` clusters of the inputs; `sets` of them (all alike at the start), or one shared set."""
+    """Centres of `count` clusters of the inputs; `sets` of them (all alike at the start), or one
+    shared set.
+    """
     return given_points(cluster_centres(_distinct(data), count, seed), sets, unit)
 
 
 def cluster_centres(X: Matrix, count: int, seed: int = 0) -> Array:
-    """Centres `[count, P]` of clusters of the rows of `X [N, P]`, dense or sparse; the rows themselves if too few."""
+    """Centres `[count, P]` of clusters of the rows of `X [N, P]`, dense or sparse; the rows
+    themselves if too few.
+    """
     if _too_many(count, X.shape[0]):
         few: Array = X.toarray() if is_sparse(X) else X
         return few
@@ -122,7 +132,9 @@ def cluster_centres(X: Matrix, count: int, seed: int = 0) -> Array:
 def subset_points(
     data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0
 ) -> InducingPoints:
-    """A random subset of the distinct inputs; `sets` of them (all alike at the start), or one shared set."""
+    """A random subset of the distinct inputs; `sets` of them (all alike at the start), or one
+    shared set.
+    """
     X = _distinct(data)
     if _too_many(count, X.shape[0]):
         return given_points(X, sets)
@@ -137,11 +149,12 @@ def given_points(Z: npt.ArrayLike, sets: int | None = None, unit: bool = False) 
 
 
 def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
-    """About `count` rows for each output, evenly spaced through its rows, with their replica numbers.
+    """About `count` rows for each output, evenly spaced through its rows, with their replica
+    numbers.
 
-    The rows of an output are taken in the order of the data: replica by replica, as a rule. Output `d` of `D` begins
-    `d / D` of a stride later than the first, so that outputs which share their inputs take different ones. Rows that
-    occur twice are kept once, so that there may be fewer.
+    The rows of an output are taken in the order of the data: replica by replica, as a rule. Output
+    `d` of `D` begins `d / D` of a stride later than the first, so that outputs which share their
+    inputs take different ones. Rows that occur twice are kept once, so that there may be fewer.
     """
     if count < 1:
         raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
@@ -169,7 +182,8 @@ def _too_many(count: int, distinct: int) -> bool:
         raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")
     if count > distinct:
         warnings.warn(
-            f"{count} inducing points were asked for, the data have {distinct} distinct inputs: using those.",
+            f"{count} inducing points were asked for, the data have {distinct} distinct inputs:"
+            " using those.",
             stacklevel=3,
         )
     return count >= distinct

@@ -15,29 +15,34 @@ from mogp.kernels.unit import unit_kernels
 
 
 class ConvolvedStack(KernelStack):
-    r"""Latent GPs $u_q^i$ and the functions $f_j = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u_q^i(r)\,dr$.
+    r"""Latent GPs $u_q^i$ and the functions
+    $f_j = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u_q^i(r)\,dr$.
 
-    $\mathcal E(\cdot\mid\mathbf A)$ is the Gaussian density with diagonal covariance $\mathbf A$. With $L_q = \ell_q^2$
+    $\mathcal E(\cdot\mid\mathbf A)$ is the Gaussian density with diagonal covariance $\mathbf A$.
+    With $L_q = \ell_q^2$
 
     $$\mathrm{cov}(u_q, u_q) = \bar{\mathcal E}_q(\tau\mid L_q),\quad
       \mathrm{cov}(f_j, u_q^i) = S^i_{jq}\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q),$$
     $$\mathrm{cov}(f_j, f_{j'})
       = \sum_{q,i} S^i_{jq}S^i_{j'q}\,\bar{\mathcal E}_q(\tau\mid\kappa_j + \kappa_{j'} + L_q),$$
 
-    where $\bar{\mathcal E}_q(\tau\mid\mathbf A) = (|L_q|/|\mathbf A|)^{1/2}\exp(-\tfrac12\tau^\top\mathbf A^{-1}\tau)$.
-    So $u_q$ has unit variance, and the functions tend to those of the LMC with weights $S$ as $\kappa\to0$. As a stack
-    of kernels, it is that of the $Q$ latent GPs.
+    where
+    $\bar{\mathcal E}_q(\tau\mid\mathbf A) = (|L_q|/|\mathbf A|)^{1/2}\exp(-\tfrac12\tau^\top\mathbf A^{-1}\tau)$.
+    So $u_q$ has unit variance, and the functions tend to those of the LMC with weights $S$ as
+    $\kappa\to0$. As a stack of kernels, it is that of the $Q$ latent GPs.
 
     Args:
         functions: $J$.
         latents: $Q$.
         input_dim: $P$.
         lengthscales: start value(s) of $\ell_q$, one for all or one each.
-        smoothing: start value(s) of the widths $\sqrt{\kappa_j}$: one for all, one a function, or `[J, P]`.
-        S: `[J, R Q]` start values of the weights, copy by copy; if None, rows of length one in random directions.
+        smoothing: start value(s) of the widths $\sqrt{\kappa_j}$: one for all, one a function, or
+            `[J, P]`.
+        S: `[J, R Q]` start values of the weights, copy by copy; if None, rows of length one in
+            random directions.
         copies: $R$ independent copies of every latent GP.
-        normalised: $\mathcal E$ in place of $\bar{\mathcal E}$, as in the thesis: variances then depend on the
-            lengthscales to the power of the number of inputs.
+        normalised: $\mathcal E$ in place of $\bar{\mathcal E}$, as in the thesis: variances then
+            depend on the lengthscales to the power of the number of inputs.
         seed: of the draw of $S$.
     """
 
@@ -55,8 +60,8 @@ class ConvolvedStack(KernelStack):
     ) -> None:
         if min(functions, latents, input_dim, copies) < 1:
             raise ValueError(
-                f"functions={functions}, latents={latents}, input_dim={input_dim}, copies={copies}: each must be at "
-                "least 1."
+                f"functions={functions}, latents={latents}, input_dim={input_dim}, copies={copies}:"
+                " each must be at least 1."
             )
         super().__init__(unit_kernels(latents, input_dim, lengthscales))
         if S is None:
@@ -70,7 +75,9 @@ class ConvolvedStack(KernelStack):
             )
         self.copies, self.normalised = copies, normalised
         self.S = gpflow.Parameter(weights)
-        self.smoothing = gpflow.Parameter(widths(smoothing, functions, input_dim), transform=positive())
+        self.smoothing = gpflow.Parameter(
+            widths(smoothing, functions, input_dim), transform=positive()
+        )
 
     @property
     def num_functions(self) -> int:
@@ -88,7 +95,9 @@ class ConvolvedStack(KernelStack):
         return self._amplitude(self._L())[:, None] * variances if self.normalised else variances
 
     def of_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
-        """Covariance of every function with itself, `[J, N, N']`, from `X [N, P]` or `[J, N, P]` and `X2` likewise."""
+        """Covariance of every function with itself, `[J, N, N']`, from `X [N, P]` or `[J, N, P]`
+        and `X2` likewise.
+        """
         A = 2 * self._kappa()[:, None] + self._spread()
         by_latent = self._gaussian(A, _each(X, 2), _each(X2, 2))
         return tf.einsum("jq,jqnm->jnm", self._powers(), by_latent)
@@ -100,7 +109,9 @@ class ConvolvedStack(KernelStack):
 
     def at_one_input(self) -> tf.Tensor:
         """Covariances of all functions at one input, a matrix `[Q, J, J]` for each latent GP."""
-        return tf.einsum("jiq,kiq,jkq->qjk", self._by_copy(), self._by_copy(), self._amplitude(self._pairs()))
+        return tf.einsum(
+            "jiq,kiq,jkq->qjk", self._by_copy(), self._by_copy(), self._amplitude(self._pairs())
+        )
 
     def between_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
         """Covariance of every function at `X` with every function at `X2`, `[J, N, J, N']`.
@@ -113,14 +124,16 @@ class ConvolvedStack(KernelStack):
         return tf.einsum("jiq,kiq,jkqnm->jnkm", self._by_copy(), self._by_copy(), by_latent)
 
     def with_latents(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """Covariances of latent GPs at `Z [M, P]` or `[Q, M, P]` with functions at `X [N, P]` before weighting by `S`:
+        """Covariances of latent GPs at `Z [M, P]` or `[Q, M, P]` with functions at `X [N, P]`
+        before weighting by `S`:
 
         `[Q, M, J, N]`.
         """
         return self._with_functions(self._spread(), Z, X)
 
     def smoothed(self, Z: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
-        r"""Covariance `[Q, M, M]` of the latent GPs smoothed by Gaussians of variances `t [Q, P]`, with variance one:
+        r"""Covariance `[Q, M, M]` of the latent GPs smoothed by Gaussians of variances `t [Q, P]`,
+        with variance one:
 
         $\exp(-\tfrac12\tau^\top(L_q + 2t_q)^{-1}\tau)$.
         """
@@ -133,7 +146,9 @@ class ConvolvedStack(KernelStack):
         return scale[:, None, None, None] * self._with_functions(self._spread() + t, Z, X)
 
     def _with_functions(self, A: tf.Tensor, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """`[Q, M, J, N]`, from the variances `A [Q, P]` before the functions' own smoothing is added."""
+        """`[Q, M, J, N]`, from the variances `A [Q, P]` before the functions' own smoothing is
+        added.
+        """
         by_function = self._gaussian(self._kappa()[:, None] + A, _each(Z, 1), _each(X, 2))
         return tf.transpose(by_function, [1, 2, 0, 3])
 
@@ -173,17 +188,20 @@ class ConvolvedStack(KernelStack):
 
 
 class SmoothedStack(ConvolvedStack):
-    r"""A convolution process over latent GPs that are smoothed themselves (the "inducing kernels" of Giraldo, §6.3).
+    r"""A convolution process over latent GPs that are smoothed themselves (the "inducing kernels"
+    of Giraldo, §6.3).
 
     With $\iota_q^i = W_q\int\mathcal E(\cdot - r\mid t_q)\,u_q^i(r)\,dr$ the functions are
     $f_j = \sum_{q,i}S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,\iota_q^i(r)\,dr$, and
 
     $$\mathrm{cov}(\iota_q, \iota_q) = W_q^2\,\bar{\mathcal E}_q(\tau\mid L_q + 2t_q),\quad
-      \mathrm{cov}(f_j, \iota_q^i) = S^i_{jq}W_q^2\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q + 2t_q),$$
+      \mathrm{cov}(f_j, \iota_q^i) = S^i_{jq}W_q^2\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q +
+        2t_q),$$
     $$\mathrm{cov}(f_j, f_{j'}) = \sum_{q,i} S^i_{jq}S^i_{j'q}W_q^2\,
       \bar{\mathcal E}_q(\tau\mid\kappa_j + \kappa_{j'} + L_q + 2t_q).$$
 
-    So it is a convolution process with $L_q + 2t_q$ and $SW$ in place of $L_q$ and $S$: more parameters, no more
+    So it is a convolution process with $L_q + 2t_q$ and $SW$ in place of $L_q$ and $S$: more
+      parameters, no more
     functions. As a stack of kernels, it is that of the $Q$ processes $\iota_q$.
 
     Args:
@@ -211,7 +229,9 @@ class SmoothedStack(ConvolvedStack):
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         """Of the smoothed latent GPs: see `KernelStack.K_diag`."""
-        return tf.broadcast_to(self._amplitude(self._spread())[:, None], [len(self), tf.shape(X)[-2]])
+        return tf.broadcast_to(
+            self._amplitude(self._spread())[:, None], [len(self), tf.shape(X)[-2]]
+        )
 
     def _amplitude(self, A: tf.Tensor) -> tf.Tensor:
         return tf.square(self.W) * super()._amplitude(A)
@@ -226,13 +246,16 @@ def widths(given: npt.ArrayLike, count: int, input_dim: int) -> npt.NDArray[np.f
     values = values[:, None] if values.ndim == 1 else values
     if values.ndim > 2 or not (values > 0).all() or values.shape[:1] not in ((), (1,), (count,)):
         raise ValueError(
-            f"widths have shape {np.shape(given)}; expected positive widths, one or [{count}] or [{count}, P]."
+            f"widths have shape {np.shape(given)}; expected positive widths, one or [{count}] or"
+            f" [{count}, P]."
         )
     return np.array(np.broadcast_to(values, (count, input_dim)))
 
 
 def _each(X: tf.Tensor, leading: int) -> tf.Tensor:
-    """`[N, P]` as `[1, 1, N, P]`; functions' sets (`leading` 2) as `[J, 1, N, P]`, latents' (1) as `[1, Q, N, P]`."""
+    """`[N, P]` as `[1, 1, N, P]`; functions' sets (`leading` 2) as `[J, 1, N, P]`, latents' (1) as
+    `[1, Q, N, P]`.
+    """
     if X.shape.rank == 2:
         return X[None, None]
     return X[:, None] if leading == 2 else X[None]

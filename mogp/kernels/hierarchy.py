@@ -1,4 +1,6 @@
-"""Kernels over a tree of replicas: every row of inputs carries, as its last column, the number of its replica."""
+"""Kernels over a tree of replicas: every row of inputs carries, as its last column, the number of
+its replica.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,20 @@ from gpflow.kernels import Kernel
 
 
 class SameNode(Kernel):
-    r"""$k(r, r') = \mathbb 1[\text{node}(r) = \text{node}(r')]$ for replica numbers in one input column.
+    r"""$k(r, r') = \mathbb 1[\text{node}(r) = \text{node}(r')]$ for replica numbers in one input
+    column.
 
     Args:
         column: the input column that holds the replica number.
-        nodes: `[R]` the node that each replica hangs from; None if every replica is a node of its own.
+        nodes: `[R]` the node that each replica hangs from; None if every replica is a node of its
+            own.
     """
 
     def __init__(self, column: int, nodes: npt.ArrayLike | None = None) -> None:
         super().__init__(active_dims=[column])
-        self.nodes: tuple[int, ...] | None = None if nodes is None else tuple(int(n) for n in np.asarray(nodes))
+        self.nodes: tuple[int, ...] | None = (
+            None if nodes is None else tuple(int(n) for n in np.asarray(nodes))
+        )
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         """`[..., N, N']` from `X [..., N, 1]` and `X2 [..., N', 1]` (X itself if None)."""
@@ -40,23 +46,26 @@ class SameNode(Kernel):
         return leaf if self.nodes is None else tf.gather(tf.constant(self.nodes, tf.int64), leaf)
 
 
-def hierarchical(kernels: Sequence[Kernel], input_dim: int, tree: npt.ArrayLike | None = None) -> Kernel:
+def hierarchical(
+    kernels: Sequence[Kernel], input_dim: int, tree: npt.ArrayLike | None = None
+) -> Kernel:
     r"""The covariance of a tree of functions, each drawn around the one above it.
 
-    With $k_0 \dots k_L$ from the root to the leaves and $\text{node}_l(r)$ the node at depth $l$ above replica $r$,
+    With $k_0 \dots k_L$ from the root to the leaves and $\text{node}_l(r)$ the node at depth $l$
+    above replica $r$,
 
-    $$k\big((x, r), (x', r')\big) = k_0(x, x') + \sum_{l=1}^{L} \mathbb 1[\text{node}_l(r) = \text{node}_l(r')]\,
-      k_l(x, x').$$
+    $$k\big((x, r), (x', r')\big) = k_0(x, x') + \sum_{l=1}^{L} \mathbb 1[\text{node}_l(r) =
+      \text{node}_l(r')]\, k_l(x, x').$$
 
-    Two kernels are the hierarchy of Hensman et al. (2013), $k_g + \mathbb 1[r = r'] k_f$; one kernel knows nothing of
-    replicas. The result is a sum of products of GPflow kernels, read from `[x, r]`, the replica number in column
-    `input_dim`.
+    Two kernels are the hierarchy of Hensman et al. (2013), $k_g + \mathbb 1[r = r'] k_f$; one
+    kernel knows nothing of replicas. The result is a sum of products of GPflow kernels, read from
+    `[x, r]`, the replica number in column `input_dim`.
 
     Args:
         kernels: on the inputs `x`, one a level, the root first. They become part of the result.
         input_dim: columns of `x`.
-        tree: `[R, L]` the path of each replica, such as (lab, strain, replica). A node is its whole path: strain 1 of
-            one lab is not strain 1 of another. Needed from three levels on.
+        tree: `[R, L]` the path of each replica, such as (lab, strain, replica). A node is its whole
+            path: strain 1 of one lab is not strain 1 of another. Needed from three levels on.
 
     >>> from gpflow.kernels import Matern32
     >>> k = hierarchical([Matern32(), Matern32(), Matern32()], 1, tree=[(0, 0), (0, 1), (1, 0)])
@@ -66,7 +75,9 @@ def hierarchical(kernels: Sequence[Kernel], input_dim: int, tree: npt.ArrayLike 
            [1., 1., 3.]])
     """
     if not kernels:
-        raise ValueError("no kernels were given; give one for each level of the hierarchy, the root first.")
+        raise ValueError(
+            "no kernels were given; give one for each level of the hierarchy, the root first."
+        )
     levels = _levels(len(kernels) - 1, tree)
     parts = [on_inputs(kernels[0], input_dim)]
     for kernel, nodes in zip(kernels[1:], levels, strict=True):
@@ -91,7 +102,11 @@ def with_replica(X: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
 
 def tree_size(module: tf.Module) -> int | None:
     """The replicas that the trees in a module know; None if there is no tree."""
-    sizes = [len(part.nodes) for part in module.submodules if isinstance(part, SameNode) and part.nodes is not None]
+    sizes = [
+        len(part.nodes)
+        for part in module.submodules
+        if isinstance(part, SameNode) and part.nodes is not None
+    ]
     return min(sizes, default=None)
 
 
@@ -99,8 +114,8 @@ def _levels(depth: int, tree: npt.ArrayLike | None) -> list[npt.NDArray[np.int64
     if tree is None:
         if depth > 1:
             raise ValueError(
-                f"{depth + 1} kernels make a hierarchy of {depth + 1} levels: give tree=[R, {depth}], the path "
-                "from the root to each replica."
+                f"{depth + 1} kernels make a hierarchy of {depth + 1} levels: give tree=[R,"
+                f" {depth}], the path from the root to each replica."
             )
         return [None] * depth
     paths = np.asarray(tree)
@@ -108,7 +123,10 @@ def _levels(depth: int, tree: npt.ArrayLike | None) -> list[npt.NDArray[np.int64
         paths = paths[:, None]
     if paths.ndim != 2 or paths.shape[1] != depth or not len(paths):
         raise ValueError(
-            f"tree has shape {paths.shape}; expected [replicas, {depth}], a path for each replica through the "
-            f"{depth} levels below the root, as there are {depth + 1} kernels."
+            f"tree has shape {paths.shape}; expected [replicas, {depth}], a path for each replica"
+            f" through the {depth} levels below the root, as there are {depth + 1} kernels."
         )
-    return [np.unique(paths[:, : level + 1], axis=0, return_inverse=True)[1].reshape(-1) for level in range(depth)]
+    return [
+        np.unique(paths[:, : level + 1], axis=0, return_inverse=True)[1].reshape(-1)
+        for level in range(depth)
+    ]

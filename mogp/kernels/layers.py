@@ -1,4 +1,6 @@
-"""Kernels of the layers of a chain, in which each output reads the inputs and the outputs before it."""
+"""Kernels of the layers of a chain, in which each output reads the inputs and the outputs before
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ LayerKind = Literal[
 
 
 class RationalQuadratic(SlowRationalQuadratic):
-    r"""GPflow's $v\,(1 + r^2/2\alpha)^{-\alpha}$, by exponential and logarithm: the gradient of a power is slow."""
+    r"""GPflow's $v\,(1 + r^2/2\alpha)^{-\alpha}$, by exponential and logarithm: the gradient of a
+    power is slow.
+    """
 
     def K_r2(self, r2: tf.Tensor) -> tf.Tensor:
         """The covariance at squared scaled distances (which rounding may have made negative)."""
@@ -37,9 +41,9 @@ class RationalQuadratic(SlowRationalQuadratic):
 class LayerKernels:
     r"""A recipe for the kernel of every layer of a chain (table 2.1 of Xia's thesis).
 
-    A layer reads $(x, y)$: `D` input columns and, after them, one column for each output before it. With $k_{NL}$ the
-    squared exponential or the rational quadratic, and a lengthscale for each column, the first layer has
-    $k_{NL}(x, x')$ and later ones
+    A layer reads $(x, y)$: `D` input columns and, after them, one column for each output before it.
+    With $k_{NL}$ the squared exponential or the rational quadratic, and a lengthscale for each
+    column, the first layer has $k_{NL}(x, x')$ and later ones
 
     | kind | kernel |
     |---|---|
@@ -56,14 +60,16 @@ class LayerKernels:
         input_dim: input columns, `D`.
         kind: see above.
         nonlinear: `se` (squared exponential) or `rq` (rational quadratic).
-        input_lengthscale: start value of the lengthscales of the inputs: one for all, or one a column.
+        input_lengthscale: start value of the lengthscales of the inputs: one for all, or one a
+            column.
         output_lengthscale: start value of the lengthscales of earlier outputs.
         linear_variance: start value of every $v_j$.
         alpha: start value of the exponent of a rational quadratic.
-        markov: how many of the outputs just before it a layer reads: all of them if None; none (independent outputs)
-            if zero.
-        inputs: whether layers from position `cross_from` on have the term $k_{NL}(x, x')$ of their own. Without it
-            they read nothing but other outputs ("cross-channel only"), unless the kind reads both together.
+        markov: how many of the outputs just before it a layer reads: all of them if None; none
+            (independent outputs) if zero.
+        inputs: whether layers from position `cross_from` on have the term $k_{NL}(x, x')$ of their
+            own. Without it they read nothing but other outputs ("cross-channel only"), unless the
+            kind reads both together.
         cross_from: see `inputs`; one or more, for the first layer has nothing else to read.
     """
 
@@ -80,23 +86,36 @@ class LayerKernels:
 
     def __post_init__(self) -> None:
         if self.input_dim < 1:
-            raise ValueError(f"input_dim={self.input_dim}; a chain reads at least one input column.")
+            raise ValueError(
+                f"input_dim={self.input_dim}; a chain reads at least one input column."
+            )
         if self.kind not in get_args(LayerKind):
-            raise ValueError(f"kind={self.kind!r}; expected one of {', '.join(get_args(LayerKind))}.")
+            raise ValueError(
+                f"kind={self.kind!r}; expected one of {', '.join(get_args(LayerKind))}."
+            )
         if self.nonlinear not in ("se", "rq"):
             raise ValueError(f"nonlinear={self.nonlinear!r}; expected 'se' or 'rq'.")
-        if np.ndim(self.input_lengthscale) and np.shape(self.input_lengthscale) != (self.input_dim,):
+        if np.ndim(self.input_lengthscale) and np.shape(self.input_lengthscale) != (
+            self.input_dim,
+        ):
             raise ValueError(
-                f"input_lengthscale has shape {np.shape(self.input_lengthscale)}; expected one number, or one for each "
-                f"of the {self.input_dim} input columns."
+                f"input_lengthscale has shape {np.shape(self.input_lengthscale)}; expected one"
+                f" number, or one for each of the {self.input_dim} input columns."
             )
         if self.markov is not None and self.markov < 0:
-            raise ValueError(f"markov={self.markov}; expected a number of outputs, or None for all of them.")
+            raise ValueError(
+                f"markov={self.markov}; expected a number of outputs, or None for all of them."
+            )
         if self.cross_from < 1:
-            raise ValueError(f"cross_from={self.cross_from}; the first layer (position 0) always reads the inputs.")
+            raise ValueError(
+                f"cross_from={self.cross_from}; the first layer (position 0) always reads the"
+                " inputs."
+            )
 
     def reads(self, position: int) -> range:
-        """Columns of earlier outputs, among those of `[x, y]`, that the layer at this position reads."""
+        """Columns of earlier outputs, among those of `[x, y]`, that the layer at this position
+        reads.
+        """
         if position < 0:
             raise ValueError(f"position={position}; the first layer has position 0.")
         nearest = position if self.markov is None else min(self.markov, position)
@@ -105,10 +124,11 @@ class LayerKernels:
         return range(self.input_dim + position - nearest, self.input_dim + position)
 
     def layer(self, position: int) -> Kernel:
-        """The kernel, with parameters of its own, of the layer that has `position` outputs before it.
+        """The kernel, with parameters of its own, of the layer that has `position` outputs before
+        it.
 
-        It reads `[..., D + position]` columns. Columns are named by slices where they can be, so that the kernels of
-        later layers have one form.
+        It reads `[..., D + position]` columns. Columns are named by slices where they can be, so
+        that the kernels of later layers have one form.
         """
         inputs, outputs = range(self.input_dim), self.reads(position)
         if not outputs:
@@ -128,18 +148,30 @@ class LayerKernels:
 
     def _nonlinear(self, columns: Sequence[int]) -> Kernel:
         starts = np.broadcast_to(np.asarray(self.input_lengthscale, float), (self.input_dim,))
-        lengthscales = [starts[c] if c < self.input_dim else self.output_lengthscale for c in columns]
+        lengthscales = [
+            starts[c] if c < self.input_dim else self.output_lengthscale for c in columns
+        ]
         if self.nonlinear == "se":
             return SquaredExponential(lengthscales=lengthscales, active_dims=self._dims(columns))
-        return RationalQuadratic(lengthscales=lengthscales, alpha=self.alpha, active_dims=self._dims(columns))
+        return RationalQuadratic(
+            lengthscales=lengthscales, alpha=self.alpha, active_dims=self._dims(columns)
+        )
 
     def _linear(self, columns: Sequence[int]) -> Kernel:
-        return Linear(variance=np.full(len(columns), self.linear_variance), active_dims=self._dims(columns))
+        return Linear(
+            variance=np.full(len(columns), self.linear_variance), active_dims=self._dims(columns)
+        )
 
     def _dims(self, columns: Sequence[int]) -> slice | list[int]:
-        """Columns for GPflow: those of inputs and those of outputs, counted from the end if not all, as slices."""
+        """Columns for GPflow: those of inputs and those of outputs, counted from the end if not
+        all, as slices.
+        """
         if isinstance(columns, range) and columns.stop == self.input_dim:
             return slice(0, self.input_dim)
         if isinstance(columns, range):
-            return slice(self.input_dim, None) if columns.start == self.input_dim else slice(-len(columns), None)
+            return (
+                slice(self.input_dim, None)
+                if columns.start == self.input_dim
+                else slice(-len(columns), None)
+            )
         return list(columns)

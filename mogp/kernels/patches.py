@@ -1,4 +1,6 @@
-"""Convolutional kernels for images: many of them at once, through distinct patches or in pieces that fit in memory."""
+"""Convolutional kernels for images: many of them at once, through distinct patches or in pieces
+that fit in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Convolutional, IsotropicStationary
 
-from mogp.kernels.stack import KernelStack, key, parameters_read_once, proxy, rows, square_distance, stacked
+from mogp.kernels.stack import (
+    KernelStack,
+    key,
+    parameters_read_once,
+    proxy,
+    rows,
+    square_distance,
+    stacked,
+)
 
 _BYTES_AT_ONCE = 1 << 27
 _LARGEST_TABLE = 1024
@@ -26,7 +36,8 @@ class Patches:
     """How images are cut: every window of `patch` pixels of an `image`, rows first.
 
     Attributes:
-        image: height and width of the images in pixels; inputs are `[N, height x width]`, row by row.
+        image: height and width of the images in pixels; inputs are `[N, height x width]`, row by
+            row.
         patch: height and width of a patch.
         ard: a lengthscale for every pixel of a patch, or one for all.
         shared_weights: one vector of patch weights for all latent GPs, or one each.
@@ -42,8 +53,12 @@ class Patches:
     def __post_init__(self) -> None:
         if self.start not in ("random", "ones"):
             raise ValueError(f"start={self.start!r}; choose 'random' or 'ones'.")
-        if min(*self.image, *self.patch) < 1 or any(p > i for p, i in zip(self.patch, self.image, strict=True)):
-            raise ValueError(f"patches of {self.patch} pixels do not fit in images of {self.image}.")
+        if min(*self.image, *self.patch) < 1 or any(
+            p > i for p, i in zip(self.patch, self.image, strict=True)
+        ):
+            raise ValueError(
+                f"patches of {self.patch} pixels do not fit in images of {self.image}."
+            )
 
     @property
     def pixels(self) -> int:
@@ -73,7 +88,9 @@ class Patches:
         return windows.reshape(len(images), self.number, self.length)
 
     def kernels(self, count: int, lengthscale: float = 1.0, seed: int = 0) -> list[Convolutional]:
-        """`count` GPflow kernels with a squared exponential of unit variance on patches; `seed` is of their weights."""
+        """`count` GPflow kernels with a squared exponential of unit variance on patches; `seed` is
+        of their weights.
+        """
         made: list[Convolutional] = []
         rng = np.random.default_rng(seed)
         for _ in range(count):
@@ -88,28 +105,35 @@ class Patches:
 
 
 class PatchStack(KernelStack):
-    r"""GPflow's `Convolutional` kernels: $u_g(x) = \frac1P\sum_p w_{gp}\, r_g(x^{[p]})$ with $r_g \sim GP(0, k_g)$.
+    r"""GPflow's `Convolutional` kernels: $u_g(x) = \frac1P\sum_p w_{gp}\, r_g(x^{[p]})$ with
+    $r_g \sim GP(0, k_g)$.
 
-    $$\mathrm{cov}(u_g(x), u_g(x')) = \frac1{P^2}\sum_{p,p'} w_{gp} w_{gp'} k_g(x^{[p]}, x'^{[p']}), \qquad
-      \mathrm{cov}(u_g(x), r_g(z)) = \frac1P\sum_p w_{gp} k_g(x^{[p]}, z).$$
+    $$\mathrm{cov}(u_g(x), u_g(x')) = \frac1{P^2}\sum_{p,p'} w_{gp} w_{gp'} k_g(x^{[p]}, x'^{[p']}),
+      \qquad \mathrm{cov}(u_g(x), r_g(z)) = \frac1P\sum_p w_{gp} k_g(x^{[p]}, z).$$
 
-    The double sum has $P^2$ terms an image (104 976 for 3 x 3 patches of 20 x 20 pixels). It is found in one of two
-    ways, with equal results:
+    The double sum has $P^2$ terms an image (104 976 for 3 x 3 patches of 20 x 20 pixels). It is
+    found in one of two ways, with equal results:
 
-    - **by distinct patches**: equal patches have equal responses, so with $c_{gu} = \sum_{p:\,x^{[p]} = z_u} w_{gp}$
-      over a table of $U$ distinct patches $z_u$ the variance is $c_g^\top k_g(z, z)\, c_g / P^2$: $U^2$ kernel values
-      for a whole batch. The table is that of the images in `table`, if they have at most 1024 patches; a batch with a
-      patch that is not in it takes the other way.
-    - **in pieces**: a few images at a time, recomputed for the gradient, so that no tensor grows with the batch.
+    - **by distinct patches**: equal patches have equal responses, so with
+      $c_{gu} = \sum_{p:\,x^{[p]} = z_u} w_{gp}$ over a table of $U$ distinct patches $z_u$ the
+      variance is $c_g^\top k_g(z, z)\, c_g / P^2$: $U^2$ kernel values for a whole batch. The table
+      is that of the images in `table`, if they have at most 1024 patches; a batch with a patch that
+      is not in it takes the other way.
+    - **in pieces**: a few images at a time, recomputed for the gradient, so that no tensor grows
+      with the batch.
 
     Args:
-        kernels: with equal images and patches, squared exponentials or other isotropic stationary kernels on patches.
+        kernels: with equal images and patches, squared exponentials or other isotropic stationary
+            kernels on patches.
         table: images `[N, pixels]` whose distinct patches make the table; None for none.
         bytes_at_once: size of the largest tensor of a piece.
     """
 
     def __init__(
-        self, kernels: Sequence[Convolutional], table: npt.ArrayLike | None = None, bytes_at_once: int = _BYTES_AT_ONCE
+        self,
+        kernels: Sequence[Convolutional],
+        table: npt.ArrayLike | None = None,
+        bytes_at_once: int = _BYTES_AT_ONCE,
     ) -> None:
         super().__init__(kernels)
         self.patches = _common_form(self.kernels)
@@ -130,22 +154,32 @@ class PatchStack(KernelStack):
         return self._either(X, by_table, directly, X, self.patches.number**2)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """Covariances `[G, N, N']` of the image functions at `X [N, pixels]` and `X2 [N', pixels]`."""
+        """Covariances `[G, N, N']` of the image functions at `X [N, pixels]` and
+        `X2 [N', pixels]`.
+        """
         other = X if X2 is None else X2
         N, N2 = tf.shape(X)[0], tf.shape(other)[0]
 
         def by_table(c: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-            return tf.linalg.matmul(tf.linalg.matmul(c[:, :N], self.responses.K(table)), c[:, -N2:], transpose_b=True)
+            return tf.linalg.matmul(
+                tf.linalg.matmul(c[:, :N], self.responses.K(table)), c[:, -N2:], transpose_b=True
+            )
 
         def directly(pairs: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-            return self._pairs(self._cut(tf.gather(X, pairs // N2)), self._cut(tf.gather(other, pairs % N2)), w)
+            return self._pairs(
+                self._cut(tf.gather(X, pairs // N2)), self._cut(tf.gather(other, pairs % N2)), w
+            )
 
         both = X if X2 is None else tf.concat([X, X2], 0)
-        covariances = self._either(both, by_table, directly, tf.range(N * N2), self.patches.number**2)
+        covariances = self._either(
+            both, by_table, directly, tf.range(N * N2), self.patches.number**2
+        )
         return tf.reshape(covariances, [len(self), N, N2])
 
     def Kuf(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """Covariances `[G, M, N]` of patch responses at `Z [M, E]` or `[G, M, E]` and image functions at `X`."""
+        """Covariances `[G, M, N]` of patch responses at `Z [M, E]` or `[G, M, E]` and image
+        functions at `X`.
+        """
         P = self.patches.number
 
         def by_table(c: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
@@ -157,7 +191,7 @@ class PatchStack(KernelStack):
 
         return self._either(X, by_table, directly, X, P * int(Z.shape[-2]), Z)
 
-    # ----------------------------------------------------------------------------------------------------- two ways
+    # two ways
 
     def _either(
         self,
@@ -168,9 +202,11 @@ class PatchStack(KernelStack):
         terms: int,
         *parameters: tf.Tensor,
     ) -> tf.Tensor:
-        """`by_table(c / P, z)` if the table `z` has all patches of the images, else `directly` in pieces.
+        """`by_table(c / P, z)` if the table `z` has all patches of the images, else `directly` in
+        pieces.
 
-        `directly(piece, w / P, *parameters)` is given pieces of `rows`; it makes `terms` numbers a row and latent.
+        `directly(piece, w / P, *parameters)` is given pieces of `rows`; it makes `terms` numbers a
+        row and latent.
         """
         w = stacked([k.weights for k in self.kernels]) / self.patches.number
         size = max(1, self._bytes // (w.dtype.size * terms * len(self)))
@@ -187,12 +223,16 @@ class PatchStack(KernelStack):
         if seen is None:
             return in_pieces()
         ids, known = seen.find(images, self.patches)
-        return tf.cond(known, lambda: by_table(self._spread(ids, w, len(seen.codes)), seen.table), in_pieces)
+        return tf.cond(
+            known, lambda: by_table(self._spread(ids, w, len(seen.codes)), seen.table), in_pieces
+        )
 
     def _shared_parameters(self) -> dict[tuple[int, ...], tf.Tensor]:
         """The stacked parameters of the kernels on patches."""
         bases = self.responses.kernels
-        names = [name for name, value in vars(bases[0]).items() if isinstance(value, gpflow.Parameter)]
+        names = [
+            name for name, value in vars(bases[0]).items() if isinstance(value, gpflow.Parameter)
+        ]
         groups = [[getattr(base, name) for base in bases] for name in names]
         return {key(group): stacked(group) for group in groups}
 
@@ -207,7 +247,9 @@ class PatchStack(KernelStack):
         return tf.reduce_sum(tf.linalg.matvec(k, w[:, None]) * w[:, None], -1)
 
     def _spread(self, ids: tf.Tensor, w: tf.Tensor, U: int) -> tf.Tensor:
-        """`c [G, N, U]`, the weights of each image by distinct patch, from `ids [N, P]` and `w [G, P]`."""
+        """`c [G, N, U]`, the weights of each image by distinct patch, from `ids [N, P]` and
+        `w [G, P]`.
+        """
         N = tf.shape(ids, tf.int64)[0]
         cells = tf.reshape(ids + U * tf.range(N)[:, None], [-1])
         total = tf.math.unsorted_segment_sum(tf.tile(tf.transpose(w), [N, 1]), cells, N * U)
@@ -220,9 +262,11 @@ class PatchStack(KernelStack):
 def by_pieces(
     function: Callable[..., tf.Tensor], X: tf.Tensor, parameters: Sequence[tf.Tensor], size: int
 ) -> tf.Tensor:
-    """`function(X, *parameters) […, N]` of the rows of `X [N, …]`, at most `size` of them at a time.
+    """`function(X, *parameters) […, N]` of the rows of `X [N, …]`, at most `size` of them at a
+    time.
 
-    The gradient with respect to the parameters evaluates each piece again: no tensor is larger than a piece needs.
+    The gradient with respect to the parameters evaluates each piece again: no tensor is larger than
+    a piece needs.
     """
     if X.shape[0] is not None and X.shape[0] <= size:
         return function(X, *parameters)
@@ -233,7 +277,9 @@ def by_pieces(
     cut = tf.reshape(tf.pad(X, padding), tf.concat([[pieces, each], tf.shape(X)[1:]], 0))
 
     @tf.custom_gradient
-    def evaluate(*parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+    def evaluate(
+        *parameters: tf.Tensor,
+    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
         values = tf.TensorArray(parameters[0].dtype, size=pieces)
         _, values = tf.while_loop(
             lambda i, _: i < pieces,
@@ -252,14 +298,18 @@ def by_pieces(
                 with tf.GradientTape(watch_accessed_variables=False) as tape:
                     tape.watch(parameters)
                     value = function(cut[i], *parameters)
-                own = tape.gradient(value, parameters, by_piece[..., i, :], unconnected_gradients="zero")
+                own = tape.gradient(
+                    value, parameters, by_piece[..., i, :], unconnected_gradients="zero"
+                )
                 return i + 1, total + _flat(own)
 
             # One vector: sums of three tensors in a nested loop break TensorFlow's memory optimiser.
             start = (0, _flat([tf.zeros_like(p) for p in parameters]))
             total = tf.while_loop(lambda i, _: i < pieces, add, start, parallel_iterations=1)[1]
             parts = tf.split(total, [tf.size(p) for p in parameters])
-            return [tf.reshape(part, tf.shape(p)) for part, p in zip(parts, parameters, strict=True)]
+            return [
+                tf.reshape(part, tf.shape(p)) for part, p in zip(parts, parameters, strict=True)
+            ]
 
         return joined[..., :N], gradient
 
@@ -279,7 +329,8 @@ def _last_but_one(values: tf.Tensor) -> tf.Tensor:
 
 @dataclass(frozen=True)
 class _Distinct:
-    """The distinct patches of some images, found again by code: the levels of a patch's pixels as digits.
+    """The distinct patches of some images, found again by code: the levels of a patch's pixels as
+    digits.
 
     Attributes:
         levels: `[L]` values that pixels have, ascending.
@@ -312,9 +363,13 @@ class _Distinct:
     def find(self, X: tf.Tensor, patches: Patches) -> tuple[tf.Tensor, tf.Tensor]:
         """`ids [N, P]` of the patches of `X`, and whether the table has all of them."""
         levels = tf.constant(self.levels, X.dtype)
-        level = tf.minimum(tf.searchsorted(levels, tf.reshape(X, [-1]), out_type=tf.int64), len(self.levels) - 1)
+        level = tf.minimum(
+            tf.searchsorted(levels, tf.reshape(X, [-1]), out_type=tf.int64), len(self.levels) - 1
+        )
         exact = tf.reduce_all(tf.gather(levels, level) == tf.reshape(X, [-1]))
-        digits = _windows(tf.reshape(level, tf.shape(X)), patches) * _digits(len(self.levels), patches.length)
+        digits = _windows(tf.reshape(level, tf.shape(X)), patches) * _digits(
+            len(self.levels), patches.length
+        )
         code = tf.reduce_sum(digits, -1)
         ids = tf.searchsorted(tf.constant(self.codes), tf.reshape(code, [-1]), out_type=tf.int64)
         ids = tf.minimum(tf.reshape(ids, tf.shape(code)), len(self.codes) - 1)
@@ -338,12 +393,16 @@ def _common_form(kernels: Sequence[gpflow.kernels.Kernel]) -> Patches:
     wrong |= {type(base).__name__ for base in bases if not isinstance(base, IsotropicStationary)}
     if wrong:
         raise TypeError(
-            f"expected gpflow Convolutional kernels with isotropic stationary bases, got {', '.join(sorted(wrong))}."
+            "expected gpflow Convolutional kernels with isotropic stationary bases, got"
+            f" {', '.join(sorted(wrong))}."
         )
     forms = {(type(k.base_kernel), tuple(k.image_shape), tuple(k.patch_shape), k.colour_channels,
               tuple(k.base_kernel.lengthscales.shape)) for k in kernels}  # fmt: skip
     if len(forms) > 1:
-        raise ValueError("the kernels differ in their bases, images, patches or lengthscales (one, or one a pixel).")
+        raise ValueError(
+            "the kernels differ in their bases, images, patches or lengthscales (one, or one a"
+            " pixel)."
+        )
     _, image, patch, colours, _ = forms.pop()
     if colours != 1:
         raise ValueError(f"images with {colours} colour channels; expected one.")

@@ -1,4 +1,6 @@
-"""Inner products and distances with inputs that may be sparse: the only two things that most kernels read of them."""
+"""Inner products and distances with inputs that may be sparse: the only two things that most
+kernels read of them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ def num_rows(X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
 
 
 def inner(A: tf.Tensor, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-    """`A Xᵀ`, `[…, M, N]`, for dense `A […, M, P]` and `X [N, P]`; a sparse `X` costs `M` times its entries."""
+    """`A Xᵀ`, `[…, M, N]`, for dense `A […, M, P]` and `X [N, P]`; a sparse `X` costs `M` times its
+    entries.
+    """
     if not is_sparse(X):
         return tf.linalg.matmul(A, X, transpose_b=True)
     flat = tf.reshape(A, [-1, A.shape[-1]])
@@ -25,7 +29,9 @@ def inner(A: tf.Tensor, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
 
 
 def square_norms(X: tf.Tensor | tf.SparseTensor, weights: tf.Tensor) -> tf.Tensor:
-    r"""$\sum_p w_{gp} x_{np}^2$, `[G, N]`, for `X [N, P]` or `[G, N, P]` and weights `[G, 1, P or 1]`."""
+    r"""$\sum_p w_{gp} x_{np}^2$, `[G, N]`, for `X [N, P]` or `[G, N, P]` and weights
+    `[G, 1, P or 1]`.
+    """
     if weights.shape[-1] == 1:
         total = _sums(X.values**2, X) if is_sparse(X) else tf.reduce_sum(tf.square(X), -1)
         return weights[:, :, 0] * total
@@ -41,7 +47,9 @@ def _sums(values: tf.Tensor, X: tf.SparseTensor) -> tf.Tensor:
 
 
 def weighted_square_distance(A: tf.Tensor, X: tf.SparseTensor, weights: tf.Tensor) -> tf.Tensor:
-    r"""$\sum_p w_{gp}(a_{mp} - x_{np})^2$, `[G, M, N]`, for `A [M, P]` or `[G, M, P]` and sparse `X [N, P]`."""
+    r"""$\sum_p w_{gp}(a_{mp} - x_{np})^2$, `[G, M, N]`, for `A [M, P]` or `[G, M, P]` and sparse
+    `X [N, P]`.
+    """
     from_left, from_right = square_norms(A, weights), square_norms(X, weights)
     if weights.shape[-1] == 1:
         return from_left[..., None] + from_right[:, None] - 2 * weights * inner(A, X)

@@ -1,8 +1,9 @@
-"""Some rows of parameters that have a row for each latent GP, and kernels whose parameters are such rows.
+"""Some rows of parameters that have a row for each latent GP, and kernels whose parameters are such
+rows.
 
-A model of a thousand classes whose step reads two of them must not read the other 998. What a class owns is therefore a
-row of one variable; `tf.gather` on the variable itself reads those rows only, and its gradient names them
-(`tf.IndexedSlices`), so that a lazy optimiser leaves the rest alone.
+A model of a thousand classes whose step reads two of them must not read the other 998. What a class
+owns is therefore a row of one variable; `tf.gather` on the variable itself reads those rows only,
+and its gradient names them (`tf.IndexedSlices`), so that a lazy optimiser leaves the rest alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def take_rows(module: Module, rows: tf.Tensor, **changed: Any) -> Module:
     Parts of the module that are modules themselves stay what they are, unless given in `changed`.
 
     Args:
-        module: its parameters have a row for each latent GP: the first axis of their unconstrained variables.
+        module: its parameters have a row for each latent GP: the first axis of their unconstrained
+            variables.
         rows: `[n]` whole numbers.
         changed: further attributes of the copy.
     """
@@ -34,25 +36,30 @@ def take_rows(module: Module, rows: tf.Tensor, **changed: Any) -> Module:
     one.__dict__.update(module.__dict__)
     for name, value in vars(module).items():
         if isinstance(value, gpflow.Parameter):
-            one.__dict__[name] = value.transform.forward(tf.gather(value.unconstrained_variable, rows))
+            one.__dict__[name] = value.transform.forward(
+                tf.gather(value.unconstrained_variable, rows)
+            )
     one.__dict__.update(changed)
     return one
 
 
 def kernels_of(stack: KernelStack, rows: tf.Tensor) -> KernelStack:
-    """The kernels of the named latent GPs, `[n]`, of a stack whose kernels are all one object, or `KernelRows`."""
+    """The kernels of the named latent GPs, `[n]`, of a stack whose kernels are all one object, or
+    `KernelRows`.
+    """
     if isinstance(stack, KernelRows):
         return stack.take(rows)
     if any(kernel is not stack.kernels[0] for kernel in stack.kernels):
         raise ValueError(
-            f"{len(stack)} kernels with variables of their own cannot be picked from inside a compiled graph; "
-            "use KernelRows(kernel, count), or one kernel for all."
+            f"{len(stack)} kernels with variables of their own cannot be picked from inside a"
+            " compiled graph; use KernelRows(kernel, count), or one kernel for all."
         )
     return KernelStack(stack.kernels[: int(rows.shape[0])])
 
 
 class KernelRows(KernelStack):
-    """`G` isotropic stationary kernels of one form, each with parameters of its own: rows of `[G, …]` variables.
+    """`G` isotropic stationary kernels of one form, each with parameters of its own: rows of
+    `[G, …]` variables.
 
     (`KernelStack` keeps a variable for each parameter of each kernel, which all have to be read.)
 
@@ -64,7 +71,9 @@ class KernelRows(KernelStack):
     def __init__(self, kernel: IsotropicStationary, count: int) -> None:
         gpflow.Module.__init__(self)
         if not isinstance(kernel, IsotropicStationary):
-            raise TypeError(f"expected an isotropic stationary kernel of GPflow, got {type(kernel).__name__}.")
+            raise TypeError(
+                f"expected an isotropic stationary kernel of GPflow, got {type(kernel).__name__}."
+            )
         if count < 1:
             raise ValueError(f"count={count}; at least one kernel is needed.")
         self.form = deepcopy(kernel)
@@ -80,7 +89,11 @@ class KernelRows(KernelStack):
     @property
     def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]
         """The kernels one by one, as GPflow has them: copies of the present values."""
-        own = {name: value for name, value in vars(self.form).items() if isinstance(value, gpflow.Parameter)}
+        own = {
+            name: value
+            for name, value in vars(self.form).items()
+            if isinstance(value, gpflow.Parameter)
+        }
         each = []
         for g in range(len(self)):
             one = deepcopy(self.form)
@@ -104,13 +117,17 @@ class KernelRows(KernelStack):
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         """`[G, N]`: see `KernelStack.K_diag`."""
-        return tf.broadcast_to(tf.convert_to_tensor(self.form.variance)[:, None], [len(self), tf.shape(X)[-2]])
+        return tf.broadcast_to(
+            tf.convert_to_tensor(self.form.variance)[:, None], [len(self), tf.shape(X)[-2]]
+        )
 
     def _with_rows(self) -> Any:
         """The kernel with scalars laid out as `[G, 1, 1]`, so that its own formula serves all."""
         one = object.__new__(type(self.form))
         one.__dict__.update(self.form.__dict__)
         for name, value in vars(self.form).items():
-            if name != "lengthscales" and (isinstance(value, gpflow.Parameter) or tf.is_tensor(value)):
+            if name != "lengthscales" and (
+                isinstance(value, gpflow.Parameter) or tf.is_tensor(value)
+            ):
                 one.__dict__[name] = tf.reshape(value, [-1, 1, 1])
         return one

@@ -33,10 +33,10 @@ def parameters_read_once(values: dict[tuple[int, ...], tf.Tensor] | None = None)
 class KernelStack(gpflow.Module):
     """Kernels `k_1 … k_G` whose matrices come out as one tensor `[G, N, N']`.
 
-    Kernels of the same form (isotropic stationary ones, linear ones, nodes of a tree, and their sums and
-    products) are evaluated in one
-    batched pass with their parameters stacked; any other GPflow kernel is evaluated on its own. The Python loop over
-    forms runs when the graph is traced, not when it runs.
+    Kernels of the same form (isotropic stationary ones, linear ones, nodes of a tree, and their
+    sums and products) are evaluated in one
+    batched pass with their parameters stacked; any other GPflow kernel is evaluated on its own. The
+    Python loop over forms runs when the graph is traced, not when it runs.
 
     Args:
         kernels: one GPflow kernel, or several.
@@ -44,7 +44,9 @@ class KernelStack(gpflow.Module):
 
     def __init__(self, kernels: Kernel | Sequence[Kernel]) -> None:
         super().__init__()
-        self.kernels: tuple[Kernel, ...] = (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
+        self.kernels: tuple[Kernel, ...] = (
+            (kernels,) if isinstance(kernels, Kernel) else tuple(kernels)
+        )
         if not self.kernels:
             raise ValueError("no kernels were given; give at least one GPflow kernel.")
         wrong = [type(k).__name__ for k in self.kernels if not isinstance(k, Kernel)]
@@ -55,13 +57,18 @@ class KernelStack(gpflow.Module):
         return len(self.kernels)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | tf.SparseTensor | None = None) -> tf.Tensor:
-        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if None).
+        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if
+        None).
 
-        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`. `X2` may be a `tf.SparseTensor`
-        `[N', P]` for stationary and linear kernels of all inputs, and their sums and products.
+        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`. `X2` may be
+        a `tf.SparseTensor` `[N', P]` for stationary and linear kernels of all inputs, and their
+        sums and products.
         """
         if is_sparse(X):
-            raise ValueError("covariances between sparse rows are dense, N x N; make the rows that you need dense.")
+            raise ValueError(
+                "covariances between sparse rows are dense, N x N; make the rows that you need"
+                " dense."
+            )
         if is_sparse(X2):
             _reads_sparse(self.kernels)
         return self._by_form(_K, X, X2)
@@ -74,13 +81,19 @@ class KernelStack(gpflow.Module):
 
     @property
     def isotropic(self) -> bool:
-        """Whether all kernels read inputs through inner products alone, without weights on single inputs."""
+        """Whether all kernels read inputs through inner products alone, without weights on single
+        inputs.
+        """
         return all(_isotropic(kernel) for kernel in self.kernels)
 
     def from_products(self, products: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        """`[G, N, N']` of isotropic kernels from inner products `[N, N']` and square lengths `[N]` and `[N']`."""
+        """`[G, N, N']` of isotropic kernels from inner products `[N, N']` and square lengths `[N]`
+        and `[N']`.
+        """
         if not self.isotropic:
-            raise ValueError("kernels with weights on single inputs need the inputs, not their inner products.")
+            raise ValueError(
+                "kernels with weights on single inputs need the inputs, not their inner products."
+            )
         return self._by_form(lambda kernels: _from_products(kernels, products, left, right))
 
     def _by_form(self, evaluate: Any, *points: tf.Tensor | None) -> tf.Tensor:
@@ -89,7 +102,10 @@ class KernelStack(gpflow.Module):
             groups.setdefault(form_of(kernel), []).append(g)
         parts = []
         for members in groups.values():
-            own = [p if p is None or p.shape.rank == 2 or len(groups) == 1 else tf.gather(p, members) for p in points]
+            own = [
+                p if p is None or p.shape.rank == 2 or len(groups) == 1 else tf.gather(p, members)
+                for p in points
+            ]
             parts.append(evaluate([self.kernels[g] for g in members], *own))
         if len(parts) == 1:
             return parts[0]
@@ -100,7 +116,11 @@ class KernelStack(gpflow.Module):
 def form_of(kernel: Kernel) -> Any:
     """Kernels with equal forms can be stacked."""
     dims = kernel.active_dims
-    where = (dims.start, dims.stop, dims.step) if isinstance(dims, slice) else tuple(int(i) for i in dims)
+    where = (
+        (dims.start, dims.stop, dims.step)
+        if isinstance(dims, slice)
+        else tuple(int(i) for i in dims)
+    )
     if type(kernel) in (Sum, Product):
         return (type(kernel), tuple(form_of(k) for k in kernel.kernels))
     if isinstance(kernel, IsotropicStationary) or type(kernel) is Linear:
@@ -114,12 +134,16 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
     kind = kernels[0]
     other = X if X2 is None else X2
     if isinstance(kind, Combination) and type(kind) in (Sum, Product):
-        parts = [_K(list(members), X, X2) for members in zip(*(k.kernels for k in kernels), strict=True)]
+        parts = [
+            _K(list(members), X, X2) for members in zip(*(k.kernels for k in kernels), strict=True)
+        ]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = rows([k.lengthscales for k in kernels])
         if is_sparse(other):
-            return proxy(kernels, rank=2).K_r2(weighted_square_distance(X, other, 1 / tf.square(lengthscales)))
+            return proxy(kernels, rank=2).K_r2(
+                weighted_square_distance(X, other, 1 / tf.square(lengthscales))
+            )
         if lengthscales.shape[-1] == 1 and X.shape.rank == other.shape.rank == 2:
             distance = square_distance(_active(kind, X), _active(kind, other))
             return proxy(kernels, rank=2).K_r2(distance / tf.square(lengthscales))
@@ -132,17 +156,23 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
     if isinstance(kind, SameNode):
         same = kind.K(_active(kind, X), _active(kind, other))
         return tf.broadcast_to(same, tf.concat([[len(kernels)], tf.shape(same)[-2:]], 0))
-    x, x2 = ([p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2))
+    x, x2 = (
+        [p] * len(kernels) if p is None or p.shape.rank == 2 else tf.unstack(p) for p in (X, X2)
+    )
     return tf.stack([k(a, b) for k, a, b in zip(kernels, x, x2, strict=True)])
 
 
 def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
     kind = kernels[0]
     if isinstance(kind, Combination) and type(kind) in (Sum, Product):
-        parts = [_K_diag(list(members), X) for members in zip(*(k.kernels for k in kernels), strict=True)]
+        parts = [
+            _K_diag(list(members), X) for members in zip(*(k.kernels for k in kernels), strict=True)
+        ]
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
-        return tf.broadcast_to(stacked([k.variance for k in kernels])[:, None], [len(kernels), num_rows(X)])
+        return tf.broadcast_to(
+            stacked([k.variance for k in kernels])[:, None], [len(kernels), num_rows(X)]
+        )
     if type(kind) is Linear:
         return square_norms(_active(kind, X), rows([k.variance for k in kernels]))
     if isinstance(kind, SameNode):
@@ -151,7 +181,9 @@ def _K_diag(kernels: Sequence[Kernel], X: tf.Tensor) -> tf.Tensor:
     return tf.stack([k(p, full_cov=False) for k, p in zip(kernels, x, strict=True)])
 
 
-def _from_products(kernels: Sequence[Kernel], products: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+def _from_products(
+    kernels: Sequence[Kernel], products: tf.Tensor, left: tf.Tensor, right: tf.Tensor
+) -> tf.Tensor:
     kind = kernels[0]
     if isinstance(kind, Combination):
         members = zip(*(k.kernels for k in kernels), strict=True)
@@ -159,13 +191,17 @@ def _from_products(kernels: Sequence[Kernel], products: tf.Tensor, left: tf.Tens
     if type(kind) is Linear:
         return rows([k.variance for k in kernels]) * products
     distance = left[:, None] + right - 2 * products
-    return proxy(kernels, rank=2).K_r2(distance / tf.square(rows([k.lengthscales for k in kernels])))
+    return proxy(kernels, rank=2).K_r2(
+        distance / tf.square(rows([k.lengthscales for k in kernels]))
+    )
 
 
 def _isotropic(kernel: Kernel) -> bool:
     if type(kernel) in (Sum, Product):
         return all(_isotropic(k) for k in kernel.kernels)
-    if not (_reads_all(kernel) and (isinstance(kernel, IsotropicStationary) or type(kernel) is Linear)):
+    if not (
+        _reads_all(kernel) and (isinstance(kernel, IsotropicStationary) or type(kernel) is Linear)
+    ):
         return False
     scale = kernel.variance if type(kernel) is Linear else kernel.lengthscales
     return bool(scale.shape.rank == 0)
@@ -175,10 +211,13 @@ def _reads_sparse(kernels: Sequence[Kernel]) -> None:
     for kernel in kernels:
         if type(kernel) in (Sum, Product):
             _reads_sparse(kernel.kernels)
-        elif not _reads_all(kernel) or not (isinstance(kernel, IsotropicStationary) or type(kernel) is Linear):
+        elif not _reads_all(kernel) or not (
+            isinstance(kernel, IsotropicStationary) or type(kernel) is Linear
+        ):
             raise ValueError(
-                f"the kernel {type(kernel).__name__} (active_dims={kernel.active_dims}) does not read sparse inputs; "
-                "use stationary or linear kernels of all inputs, or make the inputs dense."
+                f"the kernel {type(kernel).__name__} (active_dims={kernel.active_dims}) does not"
+                " read sparse inputs; use stationary or linear kernels of all inputs, or make the"
+                " inputs dense."
             )
 
 
@@ -208,7 +247,8 @@ def rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
 
 
 def proxy(kernels: Sequence[Kernel], rank: int) -> Any:
-    """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own formula is used.
+    """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own
+    formula is used.
 
     Lengthscales are left out: the distances that the formula is given are scaled already.
     """
@@ -216,7 +256,9 @@ def proxy(kernels: Sequence[Kernel], rank: int) -> Any:
     one.__dict__.update(kernels[0].__dict__)
     for name, value in kernels[0].__dict__.items():
         if isinstance(value, gpflow.Parameter) and value.shape.rank == 0 and name != "lengthscales":
-            one.__dict__[name] = tf.reshape(stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank)
+            one.__dict__[name] = tf.reshape(
+                stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank
+            )
     return one
 
 
@@ -253,10 +295,12 @@ def key(parameters: Sequence[gpflow.Parameter]) -> tuple[int, ...]:
 
 
 def square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
-    """`[…, N, N']` squared distances between the rows of `A […, N, P]` and `B […, N', P]`, in one product:
+    """`[…, N, N']` squared distances between the rows of `A […, N, P]` and `B […, N', P]`, in one
+    product:
 
-    `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`, after the mean row of `A` was taken off both: large squares would cancel. Rounding
-    may leave distances a little below zero, which GPflow's kernels allow for.
+    `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`, after the mean row of `A` was taken off both: large squares
+    would cancel. Rounding may leave distances a little below zero, which GPflow's kernels allow
+    for.
     """
     centre = tf.stop_gradient(tf.reduce_mean(A, -2, keepdims=True))
     A, B = A - centre, B - centre

@@ -16,7 +16,8 @@ def unit_kernels(
     kernel: type[gpflow.kernels.Stationary] = gpflow.kernels.SquaredExponential,
     ard: bool = True,
 ) -> Sequence[gpflow.kernels.Kernel]:
-    """`count` stationary kernels with a lengthscale for each input (ARD, unless `ard=False`) and variance fixed at one.
+    """`count` stationary kernels with a lengthscale for each input (ARD, unless `ard=False`) and
+    variance fixed at one.
 
     `lengthscales` is one start value for all, or one a kernel.
     """

@@ -15,13 +15,19 @@
 | `AnnotatedClasses` | one for each class, one for each annotator | labels, a column an annotator |
 | `AnnotatedValues` | the truth, a log variance for each annotator | real, a column an annotator |
 
-All are `gpflow.likelihoods.Likelihood`s, and GPflow's own can stand in their place. `PerOutput` gives each output its
-own. `check_targets` and `sample_y` work for both kinds.
+All are `gpflow.likelihoods.Likelihood`s, and GPflow's own can stand in their place. `PerOutput`
+gives each output its own. `check_targets` and `sample_y` work for both kinds.
 """
 
 from mogp.likelihoods.annotators import AnnotatedClasses, AnnotatedValues, Annotators
 from mogp.likelihoods.augment import AugmentReduce
-from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions, Targets, bounded, bounded_exp
+from mogp.likelihoods.base import (
+    DistributionLikelihood,
+    ReadsFunctions,
+    Targets,
+    bounded,
+    bounded_exp,
+)
 from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, HeteroscedasticGaussian
 from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
 from mogp.likelihoods.labels import BernoulliLabels

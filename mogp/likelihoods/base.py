@@ -1,4 +1,6 @@
-"""What the likelihoods share: a likelihood is a distribution of y given the values of its latent functions."""
+"""What the likelihoods share: a likelihood is a distribution of y given the values of its latent
+functions.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +34,12 @@ FUNCTION_LIMIT = 20.0
 
 
 def bounded(f: TensorType) -> tf.Tensor:
-    r"""$g(f) = f$ for $|f| \le 20$ and $\pm(20 + \log(1 + |f| - 20))$ beyond, so that $e^{g(f)}$ never overflows.
+    r"""$g(f) = f$ for $|f| \le 20$ and $\pm(20 + \log(1 + |f| - 20))$ beyond, so that $e^{g(f)}$
+    never overflows.
 
-    $g$ is increasing with a continuous slope that is never zero: $e^{g}$ is $e^{f}$ continued by its tangent, and a
-    function that has gone too far is led back. (A hard clip would leave it there, with a gradient of zero.)
+    $g$ is increasing with a continuous slope that is never zero: $e^{g}$ is $e^{f}$ continued by
+    its tangent, and a function that has gone too far is led back. (A hard clip would leave it
+    there, with a gradient of zero.)
     """
     f = tf.convert_to_tensor(f)
     excess = tf.nn.relu(tf.abs(f) - FUNCTION_LIMIT)
@@ -43,12 +47,16 @@ def bounded(f: TensorType) -> tf.Tensor:
 
 
 def bounded_exp(f: TensorType) -> tf.Tensor:
-    """$e^{g(f)}$: the exponential up to $e^{20}$, its tangent after, and the reciprocal of that for negative $f$."""
+    """$e^{g(f)}$: the exponential up to $e^{20}$, its tangent after, and the reciprocal of that for
+    negative $f$.
+    """
     return tf.exp(bounded(f))
 
 
 def log_normal_dispersion(variance: TensorType) -> tf.Tensor:
-    r"""$e^{v} - 1$: the variance of $e^{f}$, $f \sim \mathcal N(m, v)$, over its squared mean; zero for $v \le 0$."""
+    r"""$e^{v} - 1$: the variance of $e^{f}$, $f \sim \mathcal N(m, v)$, over its squared mean; zero
+    for $v \le 0$.
+    """
     return tf.math.expm1(bounded(tf.nn.relu(variance)))
 
 
@@ -58,8 +66,14 @@ def column(Y: TensorType, F: TensorType) -> tf.Tensor:
 
 
 def draw(distribution: tfd.Distribution, dtype: tf.DType, seed: int | TensorType) -> tf.Tensor:
-    """A draw [..., N, 1] from a distribution of batch shape [..., N] that depends on the seed and on nothing else."""
-    pair = np.array([seed], np.int64).view(np.int32) if isinstance(seed, int | np.integer) else tf.cast(seed, tf.int32)
+    """A draw [..., N, 1] from a distribution of batch shape [..., N] that depends on the seed and
+    on nothing else.
+    """
+    pair = (
+        np.array([seed], np.int64).view(np.int32)
+        if isinstance(seed, int | np.integer)
+        else tf.cast(seed, tf.int32)
+    )
     return tf.cast(distribution.sample(seed=pair), dtype)[..., None]
 
 
@@ -78,9 +92,11 @@ class Targets(NamedTuple):
 
 
 class ReadsFunctions(abc.ABC):
-    """A likelihood that asks the posterior for what it needs: some functions of a row, their covariance, joint draws.
+    """A likelihood that asks the posterior for what it needs: some functions of a row, their
+    covariance, joint draws.
 
-    (Others are handed the marginals of all their functions, and so take the functions to be independent at a row.)
+    (Others are handed the marginals of all their functions, and so take the functions to be
+    independent at a row.)
     """
 
     @property
@@ -99,7 +115,9 @@ class ReadsFunctions(abc.ABC):
 
     @abc.abstractmethod
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
-        """The expected log-likelihood of each row, or a bound on it, `[N]`, from the functions at the rows."""
+        """The expected log-likelihood of each row, or a bound on it, `[N]`, from the functions at
+        the rows.
+        """
 
     @abc.abstractmethod
     def predictive(self, f: View) -> tuple[tf.Tensor, tf.Tensor]:
@@ -113,14 +131,16 @@ class ReadsFunctions(abc.ABC):
 class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
     r"""A likelihood $p(y \mid f_1..f_J)$ given as a distribution.
 
-    A subclass names its functions (`function_labels`, one for each of the $J$), says which targets it takes
-    (`target_rules`) and returns the distribution of $y$ for function values F, shape [..., N, J], in `conditional`,
-    as a TensorFlow Probability distribution of batch shape [..., N]. The density, the moments and samples follow from
-    it. What is left are integrals over $q(f) = \prod_j \mathcal N(f_j \mid m_j, v_j)$ (Fmu, Fvar [..., N, J];
-    Y [..., N, 1]): Gauss-Hermite quadrature with `nodes` points for each function, unless the subclass has them in
+    A subclass names its functions (`function_labels`, one for each of the $J$), says which targets
+    it takes (`target_rules`) and returns the distribution of $y$ for function values F, shape [...,
+    N, J], in `conditional`, as a TensorFlow Probability distribution of batch shape [..., N]. The
+    density, the moments and samples follow from it. What is left are integrals over
+    $q(f) = \prod_j \mathcal N(f_j \mid m_j, v_j)$ (Fmu, Fvar [..., N, J]; Y [..., N, 1]):
+    Gauss-Hermite quadrature with `nodes` points for each function, unless the subclass has them in
     closed form.
 
-    Functions enter exponentials through `bounded`: nothing overflows for any f, and gradients stay finite.
+    Functions enter exponentials through `bounded`: nothing overflows for any f, and gradients stay
+    finite.
     """
 
     function_labels: ClassVar[tuple[str, ...]]
@@ -138,12 +158,18 @@ class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
         """The distribution of y given F [..., N, J]; its batch shape is [..., N]."""
 
     def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
-        """One draw of y for each row of F [..., N, J], shape [..., N, 1]; the same seed gives the same draw."""
+        """One draw of y for each row of F [..., N, J], shape [..., N, 1]; the same seed gives the
+        same draw.
+        """
         F = tf.convert_to_tensor(F)
         return draw(self.conditional(F), F.dtype, seed)
 
-    def _expect(self, function: Callable[[tf.Tensor], tf.Tensor], mean: TensorType, variance: TensorType) -> tf.Tensor:
-        r"""$\mathbb E\, h(f)$ for one function $f \sim \mathcal N(m, v)$ and an element-wise $h$; m, v [..., N]."""
+    def _expect(
+        self, function: Callable[[tf.Tensor], tf.Tensor], mean: TensorType, variance: TensorType
+    ) -> tf.Tensor:
+        r"""$\mathbb E\, h(f)$ for one function $f \sim \mathcal N(m, v)$ and an element-wise $h$;
+        m, v [..., N].
+        """
         return self._line(function, mean[..., None], variance[..., None])[..., 0]
 
     @inherit_check_shapes
@@ -159,8 +185,12 @@ class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
         return self.conditional(tf.convert_to_tensor(F)).variance()[..., None]
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
-        """The law of total variance, which rounding cannot make negative as it can the difference of two moments."""
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
+        """The law of total variance, which rounding cannot make negative as it can the difference
+        of two moments.
+        """
         mean = self.quadrature(lambda F: self.conditional_mean(X, F), Fmu, Fvar)
 
         def spread(F: tf.Tensor) -> tf.Tensor:

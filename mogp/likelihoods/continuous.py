@@ -1,4 +1,6 @@
-"""Likelihoods of real-valued targets: Gaussian noise, constant or varying, shares, and positive quantities."""
+"""Likelihoods of real-valued targets: Gaussian noise, constant or varying, shares, and positive
+quantities.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,21 @@ from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
 from tensorflow_probability import distributions as tfd
 
-from mogp.likelihoods.base import DistributionLikelihood, bounded, bounded_exp, column, log_normal_dispersion
+from mogp.likelihoods.base import (
+    DistributionLikelihood,
+    bounded,
+    bounded_exp,
+    column,
+    log_normal_dispersion,
+)
 from mogp.likelihoods.targets import POSITIVE, UNIT_INTERVAL
 
 __all__ = ["Beta", "Exponential", "Gamma", "Gaussian", "HeteroscedasticGaussian"]
 
 
 class Gaussian(gpflow.likelihoods.Gaussian):
-    r"""$y = f + \epsilon$, $\epsilon \sim \mathcal N(0, \sigma^2)$: GPflow's own likelihood on one function.
+    r"""$y = f + \epsilon$, $\epsilon \sim \mathcal N(0, \sigma^2)$: GPflow's own likelihood on one
+    function.
 
     `variance` is $\sigma^2$, learned unless `trainable=False`.
     """
@@ -50,29 +59,45 @@ class HeteroscedasticGaussian(DistributionLikelihood):
         return tfd.Normal(F[..., 0], tf.exp(0.5 * bounded(F[..., 1])))
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return self._expected_log_prob(Fmu, Fvar, column(Y, Fmu) - Fmu[..., 0])
 
-    @check_shapes("Fmu: [batch..., 2]", "Fcov: [batch..., 2, 2]", "Y: [batch..., 1]", "return: [batch...]")
-    def variational_expectations_joint(self, Fmu: TensorType, Fcov: TensorType, Y: TensorType) -> tf.Tensor:
+    @check_shapes(
+        "Fmu: [batch..., 2]", "Fcov: [batch..., 2, 2]", "Y: [batch..., 1]", "return: [batch...]"
+    )
+    def variational_expectations_joint(
+        self, Fmu: TensorType, Fcov: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         r"""$\mathbb E \log p(y \mid f_1, f_2)$ when the two functions are correlated under $q$.
 
-        With $c = \mathrm{Cov}(f_1, f_2)$ the term $(y - m_1)^2$ becomes $(y - m_1 + c)^2$. Shapes: Fmu [..., N, 2],
-        Fcov [..., N, 2, 2], Y [..., N, 1]; the result is [..., N].
+        With $c = \mathrm{Cov}(f_1, f_2)$ the term $(y - m_1)^2$ becomes $(y - m_1 + c)^2$. Shapes:
+        Fmu [..., N, 2], Fcov [..., N, 2, 2], Y [..., N, 1]; the result is [..., N].
         """
-        return self._expected_log_prob(Fmu, tf.linalg.diag_part(Fcov), column(Y, Fmu) - Fmu[..., 0] + Fcov[..., 0, 1])
+        return self._expected_log_prob(
+            Fmu, tf.linalg.diag_part(Fcov), column(Y, Fmu) - Fmu[..., 0] + Fcov[..., 0, 1]
+        )
 
-    def _expected_log_prob(self, Fmu: TensorType, Fvar: TensorType, residual: tf.Tensor) -> tf.Tensor:
+    def _expected_log_prob(
+        self, Fmu: TensorType, Fvar: TensorType, residual: tf.Tensor
+    ) -> tf.Tensor:
         m2, v1, v2 = Fmu[..., 1], Fvar[..., 0], Fvar[..., 1]
         precision = bounded_exp(-m2 + 0.5 * v2)
         return -0.5 * (log(2 * pi) + bounded(m2) + precision * (residual**2 + v1))
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
-        return tf.identity(Fmu[..., :1]), Fvar[..., :1] + bounded_exp(Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
+        return tf.identity(Fmu[..., :1]), Fvar[..., :1] + bounded_exp(
+            Fmu[..., 1:] + 0.5 * Fvar[..., 1:]
+        )
 
     @inherit_check_shapes
-    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _predict_log_density(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         m1, v1 = Fmu[..., :1], Fvar[..., :1]
 
         def log_density(f2: tf.Tensor) -> tf.Tensor:
@@ -102,7 +127,9 @@ class Beta(DistributionLikelihood):
         return tf.clip_by_value(y, precision.tiny, 1 - precision.eps)
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         def log_beta(F: tf.Tensor) -> tf.Tensor:
             return tfp.math.lbeta(bounded_exp(F[..., :1]), bounded_exp(F[..., 1:]))
 
@@ -112,11 +139,13 @@ class Beta(DistributionLikelihood):
 
 
 class Gamma(DistributionLikelihood):
-    r"""$y \sim \mathrm{Gamma}(\alpha, \beta)$ on $y > 0$ with shape $\alpha = e^{f_1}$ and rate $\beta = e^{f_2}$.
+    r"""$y \sim \mathrm{Gamma}(\alpha, \beta)$ on $y > 0$ with shape $\alpha = e^{f_1}$ and rate
+    $\beta = e^{f_2}$.
 
     With $A = \mathbb E[\alpha] = e^{m_1+v_1/2}$, $B = \mathbb E[1/\beta] = e^{-m_2+v_2/2}$:
 
-    - $\mathbb E_q\log p = -\mathbb E\ln\Gamma(\alpha) + A\,(m_2 + \log y) - \log y - y\,e^{m_2+v_2/2}$,
+    -
+      $\mathbb E_q\log p = -\mathbb E\ln\Gamma(\alpha) + A\,(m_2 + \log y) - \log y - y\,e^{m_2+v_2/2}$,
       with quadrature over $f_1$ for the first term only
     - $\mathbb E[y] = AB$, $\mathrm{Var}[y] = AB^2e^{v_2} + A^2B^2(e^{v_1+v_2} - 1)$
     """
@@ -134,15 +163,24 @@ class Gamma(DistributionLikelihood):
         return tf.maximum(y, np.finfo(y.dtype.as_numpy_dtype).tiny)
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         y, mean = column(Y, Fmu), bounded_exp(Fmu + 0.5 * Fvar)
         shape, rate, log_y = mean[..., 0], mean[..., 1], tf.math.log(y)
-        log_gamma = self._expect(lambda f: tf.math.lgamma(bounded_exp(f)), Fmu[..., 0], Fvar[..., 0])
+        log_gamma = self._expect(
+            lambda f: tf.math.lgamma(bounded_exp(f)), Fmu[..., 0], Fvar[..., 0]
+        )
         return -log_gamma + shape * (bounded(Fmu[..., 1]) + log_y) - log_y - y * rate
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
-        shape, scale = bounded_exp(Fmu[..., :1] + 0.5 * Fvar[..., :1]), bounded_exp(-Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
+        shape, scale = (
+            bounded_exp(Fmu[..., :1] + 0.5 * Fvar[..., :1]),
+            bounded_exp(-Fmu[..., 1:] + 0.5 * Fvar[..., 1:]),
+        )
         mean, v = shape * scale, tf.nn.relu(Fvar)
         spread = log_normal_dispersion(v[..., :1] + v[..., 1:])
         return mean, mean * (scale * bounded_exp(v[..., 1:]) + mean * spread)
@@ -152,7 +190,8 @@ class Exponential(DistributionLikelihood):
     r"""$p(y) = b\,e^{-by}$ on $y > 0$ with rate $b = e^{f}$, so that the mean is $e^{-f}$.
 
     (GPflow's `Exponential` has the mean $e^{f}$ instead.) In closed form, with $\mu = e^{-m+v/2}$:
-    $\mathbb E_q\log p = m - y\,e^{m+v/2}$, $\mathbb E[y] = \mu$, $\mathrm{Var}[y] = \mu^2(2e^{v} - 1)$.
+    $\mathbb E_q\log p = m - y\,e^{m+v/2}$, $\mathbb E[y] = \mu$,
+    $\mathrm{Var}[y] = \mu^2(2e^{v} - 1)$.
     """
 
     function_labels = ("log rate",)
@@ -163,10 +202,14 @@ class Exponential(DistributionLikelihood):
         return tfd.Exponential(bounded_exp(F[..., 0]))
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return (bounded(Fmu) - tf.cast(Y, Fmu.dtype) * bounded_exp(Fmu + 0.5 * Fvar))[..., 0]
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         mean = bounded_exp(-Fmu + 0.5 * Fvar)
         return mean, mean**2 * (2.0 * log_normal_dispersion(Fvar) + 1.0)

@@ -8,7 +8,13 @@ from check_shapes import inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
 from tensorflow_probability import distributions as tfd
 
-from mogp.likelihoods.base import DistributionLikelihood, bounded, bounded_exp, column, log_normal_dispersion
+from mogp.likelihoods.base import (
+    DistributionLikelihood,
+    bounded,
+    bounded_exp,
+    column,
+    log_normal_dispersion,
+)
 from mogp.likelihoods.targets import BINARY, COUNTS
 
 __all__ = ["Bernoulli", "Poisson", "ZeroInflatedPoisson"]
@@ -17,7 +23,8 @@ __all__ = ["Bernoulli", "Poisson", "ZeroInflatedPoisson"]
 class Bernoulli(DistributionLikelihood):
     r"""$y \in \{0, 1\}$ with $p(y = 1) = \sigma(f) = 1/(1 + e^{-f})$; integrals by quadrature.
 
-    $\log p = yf - \log(1 + e^{f})$ needs no clipping of probabilities. (GPflow's `Bernoulli` has a probit link.)
+    $\log p = yf - \log(1 + e^{f})$ needs no clipping of probabilities. (GPflow's `Bernoulli` has a
+    probit link.)
     """
 
     function_labels = ("logit",)
@@ -28,7 +35,9 @@ class Bernoulli(DistributionLikelihood):
         return tfd.Bernoulli(logits=F[..., 0], dtype=F.dtype)
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         p = tf.minimum(self.quadrature(tf.sigmoid, Fmu, Fvar), 1.0)
         return p, p - p**2
 
@@ -36,8 +45,8 @@ class Bernoulli(DistributionLikelihood):
 class Poisson(DistributionLikelihood):
     r"""Counts with rate $\rho = e^{f}$: $\log p = yf - e^{f} - \ln y!$.
 
-    In closed form, with $\mu = e^{m+v/2}$: $\mathbb E_q\log p = ym - \mu - \ln y!$, $\mathbb E[y] = \mu$,
-    $\mathrm{Var}[y] = \mu + \mu^2(e^{v} - 1)$.
+    In closed form, with $\mu = e^{m+v/2}$: $\mathbb E_q\log p = ym - \mu - \ln y!$,
+    $\mathbb E[y] = \mu$, $\mathrm{Var}[y] = \mu + \mu^2(e^{v} - 1)$.
     """
 
     function_labels = ("log rate",)
@@ -48,12 +57,20 @@ class Poisson(DistributionLikelihood):
         return tfd.Poisson(log_rate=bounded(F[..., 0]))
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         y = column(Y, Fmu)
-        return y * bounded(Fmu[..., 0]) - bounded_exp(Fmu + 0.5 * Fvar)[..., 0] - tf.math.lgamma(y + 1.0)
+        return (
+            y * bounded(Fmu[..., 0])
+            - bounded_exp(Fmu + 0.5 * Fvar)[..., 0]
+            - tf.math.lgamma(y + 1.0)
+        )
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         mean = bounded_exp(Fmu + 0.5 * Fvar)
         return mean, mean + mean**2 * log_normal_dispersion(Fvar)
 
@@ -63,9 +80,11 @@ class ZeroInflatedPoisson(DistributionLikelihood):
 
     $\pi = \sigma(f_1)$, $\rho = e^{f_2}$. With $P = \mathbb E[1 - \pi]$ and $R = e^{m_2+v_2/2}$:
 
-    - $y > 0$: $\mathbb E_q\log p = -\mathbb E\log(1 + e^{f_1}) + y m_2 - R - \ln y!$, quadrature over $f_1$ only
-    - $y = 0$: quadrature over both functions of $\log(e^{\log\sigma(f_1)} + e^{\log\sigma(-f_1) - \rho})$
-      (Giraldo's form of it overflows through $e^{\rho}$)
+    - $y > 0$: $\mathbb E_q\log p = -\mathbb E\log(1 + e^{f_1}) + y m_2 - R - \ln y!$, quadrature
+      over $f_1$ only
+    - $y = 0$: quadrature over both functions of
+      $\log(e^{\log\sigma(f_1)} + e^{\log\sigma(-f_1) - \rho})$ (Giraldo's form of it overflows
+      through $e^{\rho}$)
     - $\mathbb E[y] = PR$, $\mathrm{Var}[y] = PR + PR^2(e^{v_2} - P)$
     """
 
@@ -73,8 +92,13 @@ class ZeroInflatedPoisson(DistributionLikelihood):
     target_rules = COUNTS
 
     def conditional(self, F: TensorType) -> tfd.Distribution:
-        """A point mass at zero, with log-odds $f_1$, mixed with the Poisson distribution of rate $e^{f_2}$."""
-        poisson, zero = tfd.Poisson(log_rate=bounded(F[..., 1])), tfd.Deterministic(tf.zeros_like(F[..., 0]))
+        """A point mass at zero, with log-odds $f_1$, mixed with the Poisson distribution of rate
+        $e^{f_2}$.
+        """
+        poisson, zero = (
+            tfd.Poisson(log_rate=bounded(F[..., 1])),
+            tfd.Deterministic(tf.zeros_like(F[..., 0])),
+        )
         odds = tfd.Categorical(logits=tf.stack([F[..., 0], tf.zeros_like(F[..., 0])], axis=-1))
         return tfd.Mixture(odds, [zero, poisson])
 
@@ -82,7 +106,9 @@ class ZeroInflatedPoisson(DistributionLikelihood):
     def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
         y, log_rate = column(Y, F), bounded(F[..., 1])
         counted = tf.math.log_sigmoid(-F[..., 0]) + tfd.Poisson(log_rate=log_rate).log_prob(y)
-        return tf.where(y > 0.0, counted, tfp.math.log_add_exp(tf.math.log_sigmoid(F[..., 0]), counted))
+        return tf.where(
+            y > 0.0, counted, tfp.math.log_add_exp(tf.math.log_sigmoid(F[..., 0]), counted)
+        )
 
     @inherit_check_shapes
     def _conditional_variance(self, X: TensorType, F: TensorType) -> tf.Tensor:
@@ -90,15 +116,23 @@ class ZeroInflatedPoisson(DistributionLikelihood):
         return counted * rate * (1.0 + tf.sigmoid(F[..., :1]) * rate)
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         y = column(Y, Fmu)
         zero = super()._variational_expectations(X, Fmu, Fvar, tf.zeros_like(Y))
         counted = self._expect(tf.math.softplus, Fmu[..., 0], Fvar[..., 0])
         rate = bounded_exp(Fmu[..., 1] + 0.5 * Fvar[..., 1])
-        return tf.where(y > 0.0, -counted + y * bounded(Fmu[..., 1]) - rate - tf.math.lgamma(y + 1.0), zero)
+        return tf.where(
+            y > 0.0, -counted + y * bounded(Fmu[..., 1]) - rate - tf.math.lgamma(y + 1.0), zero
+        )
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         counted = self._expect(lambda f: tf.sigmoid(-f), Fmu[..., 0], Fvar[..., 0])[..., None]
         rate = bounded_exp(Fmu[..., 1:] + 0.5 * Fvar[..., 1:])
-        return counted * rate, counted * rate * (1.0 + rate * (log_normal_dispersion(Fvar[..., 1:]) + (1.0 - counted)))
+        return counted * rate, counted * rate * (
+            1.0 + rate * (log_normal_dispersion(Fvar[..., 1:]) + (1.0 - counted))
+        )

@@ -1,4 +1,6 @@
-"""Outputs whose likelihoods are alike, evaluated together: one pass for forty outputs, not forty."""
+"""Outputs whose likelihoods are alike, evaluated together: one pass for forty outputs, not
+forty.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,16 @@ class Group(NamedTuple):
 
     @property
     def reads_functions(self) -> bool:
-        """Whether the likelihood asks for the functions it needs, rather than being handed their marginals."""
+        """Whether the likelihood asks for the functions it needs, rather than being handed their
+        marginals.
+        """
         return isinstance(self.members[0], ReadsFunctions)
 
     @property
     def reads_inputs(self) -> bool:
-        """Whether the likelihood may depend on the inputs; such a likelihood is only grouped with itself."""
+        """Whether the likelihood may depend on the inputs; such a likelihood is only grouped with
+        itself.
+        """
         return _alike(self.members[0]) is None
 
 
@@ -72,8 +78,14 @@ def _alike(likelihood: Likelihood) -> Any:
         return type(likelihood), likelihood.quadrature.n_gh
     if not isinstance(likelihood, ScalarLikelihood):
         return None
-    settings = [(name, _setting(value)) for name, value in sorted(vars(likelihood).items()) if name[0] != "_"]
-    return None if any(value is None for _, value in settings) else (type(likelihood), tuple(settings))
+    settings = [
+        (name, _setting(value))
+        for name, value in sorted(vars(likelihood).items())
+        if name[0] != "_"
+    ]
+    return (
+        None if any(value is None for _, value in settings) else (type(likelihood), tuple(settings))
+    )
 
 
 def _setting(value: Any) -> Any:

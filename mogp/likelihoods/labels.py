@@ -8,7 +8,7 @@ from gpflow.base import MeanAndVariance, TensorType
 from gpflow.likelihoods import Likelihood
 from tensorflow_probability import distributions as tfd
 
-from mogp.batches import Labels, shuffled
+from mogp.data.batches import Labels, shuffled
 from mogp.likelihoods.base import ReadsFunctions, Targets, draw
 from mogp.likelihoods.logistic import expected_sigmoid, expected_softplus, log_expected_sigmoid
 from mogp.priors import View
@@ -17,7 +17,8 @@ __all__ = ["BernoulliLabels"]
 
 
 class BernoulliLabels(Likelihood, ReadsFunctions):
-    r"""Labels that a point has or not, each by its own function: $p(y_k = 1 \mid f) = \sigma(f_k)$, $k = 1..K$.
+    r"""Labels that a point has or not, each by its own function: $p(y_k = 1 \mid f) = \sigma(f_k)$,
+    $k = 1..K$.
 
     With $\mathcal P_n$ the labels of point $n$, the expected log-likelihood is
 
@@ -25,16 +26,16 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
       - \sum_{k\notin\mathcal P_n}\mathbb E\,\mathrm{softplus}(f_k)
       = \sum_{k\in\mathcal P_n}\mathbb E f_k - \sum_{k=1}^K\mathbb E\,\mathrm{softplus}(f_k).$$
 
-    Labels that a point has are always counted; of those it has not, `negatives` can be sampled at each step, with
-    weights that leave the expectation as it is:
+    Labels that a point has are always counted; of those it has not, `negatives` can be sampled at
+    each step, with weights that leave the expectation as it is:
 
-    - `shared=True`: one set $C$ of $c$ labels for all points of a step, in which every label that a point has not
-      weighs $K/c$: one dense product for the whole batch.
-    - `shared=False`: $c$ labels of its own for each point, out of those it has not, which weigh $(K-|\mathcal P_n|)/c$
-      (Panos, section 4.2): less noise with the same $c$, more work.
+    - `shared=True`: one set $C$ of $c$ labels for all points of a step, in which every label that a
+      point has not weighs $K/c$: one dense product for the whole batch.
+    - `shared=False`: $c$ labels of its own for each point, out of those it has not, which weigh
+      $(K-|\mathcal P_n|)/c$ (Panos, section 4.2): less noise with the same $c$, more work.
 
-    In a `SparseMOGP`, targets are `Labels` of a batch (`LabelData`). The methods that GPflow's likelihoods have take
-    targets $Y$ `[N, K]` of zeros and ones.
+    In a `SparseMOGP`, targets are `Labels` of a batch (`LabelData`). The methods that GPflow's
+    likelihoods have take targets $Y$ `[N, K]` of zeros and ones.
 
     Args:
         labels: $K$.
@@ -45,22 +46,32 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
     """
 
     def __init__(
-        self, labels: int, negatives: int | None = None, *, shared: bool = True, nodes: int = 10, seed: int = 0
+        self,
+        labels: int,
+        negatives: int | None = None,
+        *,
+        shared: bool = True,
+        nodes: int = 10,
+        seed: int = 0,
     ) -> None:
         if labels < 1:
             raise ValueError(f"labels={labels}; at least one is needed.")
         if negatives is not None and negatives < 1:
-            raise ValueError(f"negatives={negatives}; at least one label is sampled, or None for all.")
+            raise ValueError(
+                f"negatives={negatives}; at least one label is sampled, or None for all."
+            )
         super().__init__(input_dim=None, latent_dim=labels, observation_dim=labels)
         self.num_labels = labels
         self.negatives = None if negatives is None or negatives >= labels else negatives
         self.shared, self.nodes = shared, nodes
         self.generator = tf.random.Generator.from_seed(seed, alg="philox")
 
-    # ---------------------------------------------------------------------------------------- for batches of labels
+    # for batches of labels
 
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
-        """The expected log-likelihood of each row, `[N]`; an unbiased estimate of it if labels are sampled."""
+        """The expected log-likelihood of each row, `[N]`; an unbiased estimate of it if labels are
+        sampled.
+        """
         if self.negatives is None:
             return self.over_all(f, targets.Y)
         if self.shared:
@@ -71,12 +82,16 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         """All labels of all rows."""
         every = f.marginals()
         scores = tf.gather_nd(every.mean, tf.stack([Y.row, Y.label], 1))
-        return _by_row(scores, Y) - tf.reduce_sum(expected_softplus(every.mean, every.var, self.nodes), -1)
+        return _by_row(scores, Y) - tf.reduce_sum(
+            expected_softplus(every.mean, every.var, self.nodes), -1
+        )
 
     def over_shared(self, f: View, Y: Labels, chosen: tf.Tensor) -> tf.Tensor:
-        r"""Labels that rows have, and the others among those `chosen` `[c]`, ascending, with weight $K/c$.
+        r"""Labels that rows have, and the others among those `chosen` `[c]`, ascending, with weight
+        $K/c$.
 
-        The sum over all of $C$, minus what it holds of the labels that a row has: their moments are there anyway.
+        The sum over all of $C$, minus what it holds of the labels that a row has: their moments are
+        there anyway.
         """
         some, own = f.some(chosen), f.some(Y.label[:, None], Y.row)
         mean, softplus = own.mean[:, 0], expected_softplus(own.mean, own.var, self.nodes)[:, 0]
@@ -88,7 +103,9 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return _by_row(mean - (1 - scale * among) * softplus, Y) - scale * total
 
     def over_own(self, f: View, Y: Labels, drawn: tf.Tensor, used: tf.Tensor) -> tf.Tensor:
-        r"""Labels that rows have, and labels `drawn` `[N, c]` of those that each has not, as far as `used`."""
+        r"""Labels that rows have, and labels `drawn` `[N, c]` of those that each has not, as far as
+        `used`.
+        """
         some, own = f.some(drawn), f.some(Y.label[:, None], Y.row)
         positive = -expected_softplus(-own.mean, own.var, self.nodes)[:, 0]
         negative = tf.where(used, expected_softplus(some.mean, some.var, self.nodes), 0)
@@ -102,7 +119,8 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return tf.sort(shuffled(tf.range(self.negatives, dtype=tf.int64), self.num_labels, key))
 
     def draw_own(self, Y: Labels) -> tuple[tf.Tensor, tf.Tensor]:
-        """`c` different labels `[N, c]` that each row has not, and which of them count where a row has fewer to give.
+        """`c` different labels `[N, c]` that each row has not, and which of them count where a row
+        has fewer to give.
 
         The `d`-th label that a row has not is `d` plus the number of labels it has up to there.
         """
@@ -111,7 +129,9 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         key = self.generator.uniform([rows, 1], maxval=1 << 30, dtype=tf.int64)
         order = tf.range(self.negatives, dtype=tf.int64)[None]
         place = shuffled(tf.broadcast_to(order, [rows, self.negatives]), tf.maximum(others, 1), key)
-        own = tf.RaggedTensor.from_value_rowids(Y.label, Y.row, nrows=tf.cast(rows, tf.int64), validate=False)
+        own = tf.RaggedTensor.from_value_rowids(
+            Y.label, Y.row, nrows=tf.cast(rows, tf.int64), validate=False
+        )
         labels = own.to_tensor(default_value=2 * self.num_labels)
         before = labels - tf.range(tf.shape(labels, tf.int64)[1])[None]
         skipped = tf.searchsorted(before, place, side="right", out_type=tf.int64)
@@ -124,18 +144,24 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return p, p - p**2
 
     def log_density(self, f: View, targets: Targets) -> tf.Tensor:
-        r"""$\sum_k\log\mathbb E\,\sigma(\pm f_k)$, `[N]`: the labels of a row are taken one by one."""
+        r"""$\sum_k\log\mathbb E\,\sigma(\pm f_k)$, `[N]`: the labels of a row are taken one by
+        one.
+        """
         every, Y = f.marginals(), targets.Y
         sign = tf.tensor_scatter_nd_update(
-            -tf.ones_like(every.mean), tf.stack([Y.row, Y.label], 1), tf.ones_like(Y.row, every.mean.dtype)
+            -tf.ones_like(every.mean),
+            tf.stack([Y.row, Y.label], 1),
+            tf.ones_like(Y.row, every.mean.dtype),
         )
         return tf.reduce_sum(log_expected_sigmoid(sign * every.mean, every.var), -1)
 
     def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
-        """One draw of the labels for each row of F [..., N, K], of the same shape; a seed gives the same draw again."""
+        """One draw of the labels for each row of F [..., N, K], of the same shape; a seed gives the
+        same draw again.
+        """
         return draw(tfd.Independent(tfd.Bernoulli(logits=F), 1), F.dtype, seed)[..., 0]
 
-    # ---------------------------------------------------------------------------------------- for dense targets
+    # for dense targets
 
     @inherit_check_shapes
     def _log_prob(self, X: TensorType, F: TensorType, Y: TensorType) -> tf.Tensor:
@@ -151,16 +177,22 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return p - p**2
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return tf.reduce_sum(Y * Fmu - expected_softplus(Fmu, Fvar, self.nodes), -1)
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         p = expected_sigmoid(Fmu, Fvar)
         return p, p - p**2
 
     @inherit_check_shapes
-    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _predict_log_density(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return tf.reduce_sum(log_expected_sigmoid((2 * Y - 1) * Fmu, Fvar), -1)
 
 

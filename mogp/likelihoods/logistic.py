@@ -1,4 +1,6 @@
-"""Gaussian expectations of the softplus, the one integral of logistic likelihoods, with its gradient in closed form."""
+"""Gaussian expectations of the softplus, the one integral of logistic likelihoods, with its
+gradient in closed form.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,19 @@ Pair = tuple[tf.Tensor, tf.Tensor]
 
 
 def expected_softplus(mean: tf.Tensor, var: tf.Tensor, nodes: int = 10) -> tf.Tensor:
-    r"""$\mathbb E_{\mathcal N(f \mid m, v)}\log(1 + e^f) \approx \sum_s w_s \log(1 + e^{m + x_s\sqrt v})$, by elements.
+    r"""$\mathbb E_{\mathcal N(f \mid m, v)}\log(1 + e^f) \approx \sum_s w_s \log(1 + e^{m + x_s\sqrt v})$,
+    by elements.
 
-    The Gauss-Hermite nodes $x_s$ come in pairs $\pm x$ with equal weights. With $a, b = m \pm x\sqrt v$ and
-    $\sigma_a = \sigma(a)$,
+    The Gauss-Hermite nodes $x_s$ come in pairs $\pm x$ with equal weights. With
+    $a, b = m \pm x\sqrt v$ and $\sigma_a = \sigma(a)$,
 
-    $$\log(1 + e^a) + \log(1 + e^b) = a_+ + b_+ - \log[\max(\sigma_a, 1 - \sigma_a)\max(\sigma_b, 1 - \sigma_b)],$$
+    $$\log(1 + e^a) + \log(1 + e^b) = a_+ + b_+ - \log[\max(\sigma_a, 1 - \sigma_a)\max(\sigma_b, 1
+      - \sigma_b)],$$
 
-    one logarithm for two nodes, and the same $\sigma$ make the gradient, $\partial_m = \sum_s w_s\sigma_s$ and
-    $\partial_v = \sum_s w_s x_s\sigma_s / 2\sqrt v$: half the time of differentiating the sum, and no node is stored.
+    one logarithm for two nodes, and the same $\sigma$ make the gradient, $\partial_m = \sum_s
+      w_s\sigma_s$ and
+    $\partial_v = \sum_s w_s x_s\sigma_s / 2\sqrt v$: half the time of differentiating the sum, and
+      no node is stored.
     """
 
     @tf.custom_gradient
@@ -49,13 +55,15 @@ def expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Ten
     r"""$\mathbb E_{\mathcal N(f \mid m, v)}\,\sigma(f)$, by elements."""
     sd = tf.sqrt(tf.maximum(var, SMALLEST_VARIANCE))
     terms = [
-        tf.constant(w, mean.dtype) * (tf.sigmoid(mean + x * sd) + tf.sigmoid(mean - x * sd)) for x, w in _half(nodes)
+        tf.constant(w, mean.dtype) * (tf.sigmoid(mean + x * sd) + tf.sigmoid(mean - x * sd))
+        for x, w in _half(nodes)
     ]
     return tf.add_n(terms)
 
 
 def log_expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Tensor:
-    r"""$\log\mathbb E_{\mathcal N(f \mid m, v)}\,\sigma(f)$, by elements, finite wherever $\log\sigma$ is.
+    r"""$\log\mathbb E_{\mathcal N(f \mid m, v)}\,\sigma(f)$, by elements, finite wherever
+    $\log\sigma$ is.
 
     Every term is measured by that of the largest node, which is the largest of them.
     """
@@ -71,7 +79,9 @@ def log_expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf
 
 
 def _half(nodes: int) -> list[tuple[float, float]]:
-    r"""Nodes $x \ge 0$ and weights of each of $\pm x$, for a standard normal; half the weight for $x = 0$."""
+    r"""Nodes $x \ge 0$ and weights of each of $\pm x$, for a standard normal; half the weight for
+    $x = 0$.
+    """
     if nodes < 1:
         raise ValueError(f"nodes={nodes}; at least one is needed.")
     points, weights = roots_hermitenorm(nodes)

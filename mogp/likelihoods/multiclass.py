@@ -1,4 +1,6 @@
-"""Likelihoods of class labels, one latent function for each class: softmax by Monte Carlo, and robust-max."""
+"""Likelihoods of class labels, one latent function for each class: softmax by Monte Carlo, and
+robust-max.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,18 @@ Covariance: TypeAlias = Literal["exact", "independent"]
 
 
 class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
-    r"""$p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ for labels $k = 0..C-1$, integrated by Monte Carlo.
+    r"""$p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ for labels $k = 0..C-1$, integrated by Monte
+    Carlo.
 
-    GPflow's likelihood with randomness that can be repeated. Training draws $S$ (`samples`) new points of $q(f)$ for
-    every row from the likelihood's own `generator`; its state is a variable, which a checkpoint keeps. Prediction uses
-    one fixed set of `prediction_samples` standard normal draws for every row: the probabilities of a row sum to one,
-    are the same in every call and whatever the other rows, and asking for them leaves the generator alone.
+    GPflow's likelihood with randomness that can be repeated. Training draws $S$ (`samples`) new
+    points of $q(f)$ for every row from the likelihood's own `generator`; its state is a variable,
+    which a checkpoint keeps. Prediction uses one fixed set of `prediction_samples` standard normal
+    draws for every row: the probabilities of a row sum to one, are the same in every call and
+    whatever the other rows, and asking for them leaves the generator alone.
 
-    In a `SparseMOGP` the draws are of the $L$ latent GPs, mixed to class functions, so the classes are correlated as
-    they are under $q$ (`covariance="exact"`); `"independent"` draws every class function from its marginal.
+    In a `SparseMOGP` the draws are of the $L$ latent GPs, mixed to class functions, so the classes
+    are correlated as they are under $q$ (`covariance="exact"`); `"independent"` draws every class
+    function from its marginal.
 
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
     """
@@ -53,7 +58,8 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
             raise ValueError(f"covariance={covariance!r}; choose 'exact' or 'independent'.")
         if samples < 1 or prediction_samples < 1:
             raise ValueError(
-                f"samples={samples}, prediction_samples={prediction_samples}; at least one draw is needed."
+                f"samples={samples}, prediction_samples={prediction_samples}; at least one draw is"
+                " needed."
             )
         super().__init__(classes)
         self.covariance = covariance
@@ -72,18 +78,24 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         return _of_class(tf.nn.log_softmax(F), Y)
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         shape = tf.concat([[self.num_monte_carlo_points], tf.shape(Fmu)], axis=0)
         F = _reparametrise(Fmu, Fvar, self.generator.normal(shape, dtype=Fmu.dtype))
         return tf.reduce_mean(self._log_prob(X, F, Y), axis=0)
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         p = tf.exp(self._log_probabilities(Fmu, Fvar))
         return p, p - p**2
 
     @inherit_check_shapes
-    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _predict_log_density(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return _of_class(self._log_probabilities(Fmu, Fvar), Y)
 
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
@@ -110,7 +122,9 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
     def _joint(self, f: View) -> tf.Tensor:
         seen = self._seen(f)
-        return self._mean_softmax(seen.points, [1, seen.num_latents], seen.num_rows, gpflow.default_float())
+        return self._mean_softmax(
+            seen.points, [1, seen.num_latents], seen.num_rows, gpflow.default_float()
+        )
 
     def _seen(self, f: View) -> View:
         """The functions as this likelihood takes them to be distributed."""
@@ -120,7 +134,9 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
     def _log_probabilities(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
         shape = [*[1] * (len(Fmu.shape) - 1), self.num_classes]
-        return self._mean_softmax(lambda noise: _reparametrise(Fmu, Fvar, noise), shape, Fmu.shape[-2], Fmu.dtype)
+        return self._mean_softmax(
+            lambda noise: _reparametrise(Fmu, Fvar, noise), shape, Fmu.shape[-2], Fmu.dtype
+        )
 
     def _mean_softmax(
         self,
@@ -131,11 +147,15 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         log_p: Callable[[tf.Tensor], tf.Tensor] = tf.nn.log_softmax,
         numbers: int | None = None,
     ) -> tf.Tensor:
-        """The log of the mean softmax over the fixed draws, as many at a time as fit in 128 MB, at most 100.
+        """The log of the mean softmax over the fixed draws, as many at a time as fit in 128 MB, at
+        most 100.
 
-        `log_p` may stand in for the logarithm of the softmax; `numbers` is how many it holds for a row and a draw.
+        `log_p` may stand in for the logarithm of the softmax; `numbers` is how many it holds for a
+        row and a draw.
         """
-        most = min(100, max(1, _NUMBERS_AT_ONCE // ((numbers or self.num_classes) * max(rows or 1, 1))))
+        most = min(
+            100, max(1, _NUMBERS_AT_ONCE // ((numbers or self.num_classes) * max(rows or 1, 1)))
+        )
         block = max(b for b in range(1, most + 1) if self.prediction_samples % b == 0)
         blocks = [self.prediction_samples // block, block, *shape]
         fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(blocks), dtype)
@@ -144,11 +164,13 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
 
 class RobustMax(gpflow.likelihoods.MultiClass):
-    r"""$p(y = k \mid f) = 1 - \epsilon$ if $f_k$ is the largest, $\epsilon / (C - 1)$ otherwise; labels $k = 0..C-1$.
+    r"""$p(y = k \mid f) = 1 - \epsilon$ if $f_k$ is the largest, $\epsilon / (C - 1)$ otherwise;
+    labels $k = 0..C-1$.
 
-    GPflow's `MultiClass`, with $\pi_k = P(f_k\text{ is the largest})$ by quadrature with `nodes` points. Here the
-    predicted $\pi_k$ are divided by their sum, which quadrature leaves off one, so that the probabilities
-    $p(y = k) = (1 - \epsilon)\pi_k + \frac{\epsilon}{C-1}(1 - \pi_k)$ sum to one (Panos prints only the first term).
+    GPflow's `MultiClass`, with $\pi_k = P(f_k\text{ is the largest})$ by quadrature with `nodes`
+    points. Here the predicted $\pi_k$ are divided by their sum, which quadrature leaves off one, so
+    that the probabilities $p(y = k) = (1 - \epsilon)\pi_k + \frac{\epsilon}{C-1}(1 - \pi_k)$ sum to
+    one (Panos prints only the first term).
 
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
     """
@@ -169,20 +191,31 @@ class RobustMax(gpflow.likelihoods.MultiClass):
         return self._class_probabilities(largest)
 
     @inherit_check_shapes
-    def _predict_mean_and_var(self, X: TensorType, Fmu: TensorType, Fvar: TensorType) -> MeanAndVariance:
+    def _predict_mean_and_var(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType
+    ) -> MeanAndVariance:
         p = self._class_probabilities(self.probability_largest(Fmu, Fvar))
         return p, p - p**2
 
     @inherit_check_shapes
-    def _predict_log_density(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _predict_log_density(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return _of_class(tf.math.log(self._predict_mean_and_var(X, Fmu, Fvar)[0]), Y)
 
     @check_shapes("Fmu: [N, C]", "Fvar: [N, C]", "return: [N, C]")
     def probability_largest(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
-        r"""$\pi_k$, the probability under $q$ that $f_k$ is the largest of the functions, for every class $k$."""
-        points, weights = (tf.cast(part, Fmu.dtype) for part in hermgauss(self.num_gauss_hermite_points))
+        r"""$\pi_k$, the probability under $q$ that $f_k$ is the largest of the functions, for every
+        class $k$.
+        """
+        points, weights = (
+            tf.cast(part, Fmu.dtype) for part in hermgauss(self.num_gauss_hermite_points)
+        )
         label = tf.ones([tf.shape(Fmu)[0], 1], tf.int32)
-        each = [self.invlink.prob_is_largest(k * label, Fmu, Fvar, points, weights) for k in range(self.num_classes)]
+        each = [
+            self.invlink.prob_is_largest(k * label, Fmu, Fvar, points, weights)
+            for k in range(self.num_classes)
+        ]
         pi = tf.concat(each, axis=-1)
         return pi / tf.reduce_sum(pi, axis=-1, keepdims=True)
 
@@ -206,4 +239,6 @@ def _class_labels(classes: int) -> tuple[str, ...]:
 
 def _at_least_two(kind: str, classes: int) -> None:
     if classes < 2:
-        raise ValueError(f"{kind} needs at least 2 classes, got {classes}; give the number of distinct labels.")
+        raise ValueError(
+            f"{kind} needs at least 2 classes, got {classes}; give the number of distinct labels."
+        )

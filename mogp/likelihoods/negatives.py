@@ -1,4 +1,6 @@
-"""A softmax of which a step reads a few classes: the label of a row, and wrong classes drawn for it."""
+"""A softmax of which a step reads a few classes: the label of a row, and wrong classes drawn for
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ __all__ = ["SampledClasses"]
 
 
 class SampledClasses(Softmax):
-    """A likelihood whose bound on the log softmax is a sum over wrong classes, of which it draws some.
+    """A likelihood whose bound on the log softmax is a sum over wrong classes, of which it draws
+    some.
 
     Args:
         classes: number of classes $C$.
@@ -32,9 +35,13 @@ class SampledClasses(Softmax):
         prediction_samples: int = 1000,
         seed: int = 0,
     ) -> None:
-        super().__init__(classes, covariance=covariance, prediction_samples=prediction_samples, seed=seed)
+        super().__init__(
+            classes, covariance=covariance, prediction_samples=prediction_samples, seed=seed
+        )
         if negatives is not None and negatives < 1:
-            raise ValueError(f"negatives={negatives}; at least one wrong class is needed, or None for all.")
+            raise ValueError(
+                f"negatives={negatives}; at least one wrong class is needed, or None for all."
+            )
         self.negatives = min(classes - 1, classes - 1 if negatives is None else negatives)
         self._wrong: Any = classes - 1
         self._most_wrong = classes - 1
@@ -42,17 +49,23 @@ class SampledClasses(Softmax):
     def contrasts(self, f: View, Y: tf.Tensor) -> Marginals:
         """Moments of $f_c - f_y$ for the drawn wrong classes $c$ of each row, `[N, s]`."""
         labels = tf.cast(Y[:, 0], tf.int64)
-        return f.contrasts(self.draw_negatives(labels), labels, independent=self.covariance == "independent")
+        return f.contrasts(
+            self.draw_negatives(labels), labels, independent=self.covariance == "independent"
+        )
 
     def _view(self, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tuple[View, tf.Tensor]:
-        """Independent functions with the moments `[..., N, C]`, all rows one after the other, and their targets."""
+        """Independent functions with the moments `[..., N, C]`, all rows one after the other, and
+        their targets.
+        """
         rows = tf.shape(Fmu)[:-1]
         flat = [tf.reshape(a, [-1, self.num_classes]) for a in (Fmu, Fvar)]
         f = View(independent_functions(Marginals(*flat)), 0, self.num_classes, None)
         return f, tf.reshape(tf.broadcast_to(Y, tf.concat([rows, [1]], 0)), [-1, 1])
 
     def draw_negatives(self, labels: TensorType) -> tf.Tensor:
-        """`s` different wrong classes for each label: labels [N], returns [N, s]; every subset is equally likely."""
+        """`s` different wrong classes for each label: labels [N], returns [N, s]; every subset is
+        equally likely.
+        """
         labels = tf.cast(labels, tf.int64)
         N, s = tf.shape(labels)[0], self.negatives
         if isinstance(self._wrong, int) and s == self._wrong:
@@ -79,7 +92,9 @@ class SampledClasses(Softmax):
         """The classes with the largest of random keys: $O(C)$ a row."""
         keys = self.generator.uniform([N, self._most_wrong], dtype=tf.float64)
         if not isinstance(self._wrong, int):
-            keys = tf.where(tf.range(self._most_wrong, dtype=tf.int64) < self._wrong[:, None], keys, -1.0)
+            keys = tf.where(
+                tf.range(self._most_wrong, dtype=tf.int64) < self._wrong[:, None], keys, -1.0
+            )
         return tf.cast(tf.math.top_k(keys, self.negatives, sorted=False).indices, tf.int64)
 
     @property
@@ -87,15 +102,19 @@ class SampledClasses(Softmax):
         """$(C - 1)/s$, one number, or one a row."""
         return tf.cast(self._wrong, tf.float64) / self.negatives
 
-    # ---------------------------------------------------------------------- rows of several outputs, evaluated at once
+    # rows of several outputs, evaluated at once
 
     @property
     def alike(self) -> Any:
-        """Equal for likelihoods whose rows one call can serve, whatever their numbers of classes."""
+        """Equal for likelihoods whose rows one call can serve, whatever their numbers of
+        classes.
+        """
         return self.negatives, self.negatives == self.num_classes - 1, self.covariance
 
     def merged(self, members: Sequence[Self], sizes: Sequence[tf.Tensor]) -> Self:
-        """One likelihood for the rows of several outputs one after the other, `sizes` of them each."""
+        """One likelihood for the rows of several outputs one after the other, `sizes` of them
+        each.
+        """
         one = object.__new__(type(self))
         one.__dict__.update(self.__dict__)
         wrong = [member.num_classes - 1 for member in members]

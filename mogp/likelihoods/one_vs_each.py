@@ -1,4 +1,6 @@
-"""Softmax over many classes by one-vs-each: a product of comparisons of two classes, whose logarithm can be sampled."""
+"""Softmax over many classes by one-vs-each: a product of comparisons of two classes, whose
+logarithm can be sampled.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ __all__ = ["OneVsEach", "expected_log_sigmoid", "log_one_vs_each"]
 
 @check_shapes("F: [batch..., C]", "return: [batch..., C]")
 def log_one_vs_each(F: TensorType) -> tf.Tensor:
-    r"""$\log\tilde p(k \mid f) = \sum_{\ell \ne k} \log\sigma(f_k - f_\ell)$ for every class $k$ of scores F."""
+    r"""$\log\tilde p(k \mid f) = \sum_{\ell \ne k} \log\sigma(f_k - f_\ell)$ for every class $k$ of
+    scores F.
+    """
     F = tf.convert_to_tensor(F)
     beaten = tf.reduce_sum(tf.nn.softplus(F[..., None, :] - F[..., :, None]), axis=-1)
     return tf.math.log(tf.constant(2.0, F.dtype)) - beaten
@@ -27,23 +31,28 @@ def log_one_vs_each(F: TensorType) -> tf.Tensor:
 
 @check_shapes("mean: [batch...]", "var: [batch...]", "return: [batch...]")
 def expected_log_sigmoid(mean: TensorType, var: TensorType, nodes: int = 10) -> tf.Tensor:
-    r"""$\mathbb E \log\sigma(d) = -\mathbb E\,\mathrm{softplus}(-d)$ for $d \sim \mathcal N(m, v)$, by quadrature."""
+    r"""$\mathbb E \log\sigma(d) = -\mathbb E\,\mathrm{softplus}(-d)$ for $d \sim \mathcal N(m, v)$,
+    by quadrature.
+    """
     return -expected_softplus(-tf.convert_to_tensor(mean), tf.convert_to_tensor(var), nodes)
 
 
 class OneVsEach(SampledClasses):
-    r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$, bounded by comparisons of two classes each.
+    r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$, bounded by comparisons of two
+    classes each.
 
     From $1 + \sum_\ell a_\ell \le \prod_\ell (1 + a_\ell)$ with $a_\ell = e^{f_\ell - f_k}$,
 
     $$p(y = k \mid f)\ \ge\ \tilde p(k \mid f) = \prod_{\ell \ne k} \sigma(f_k - f_\ell),$$
 
-    an equality for two classes (Titsias 2016). $\tilde p$ has the largest entry where the softmax has it, and sums to
-    at most one. The expectation of $\log\tilde p$ under $q$ is a sum over rivals $\ell$ of one-dimensional integrals
-    over $f_k - f_\ell$; $s$ of them (`negatives`), drawn without replacement and scaled by $(C-1)/s$, estimate it
-    without bias. (`OneVsEachMOGP` draws classes for a whole step, so that only they are read.)
+    an equality for two classes (Titsias 2016). $\tilde p$ has the largest entry where the softmax
+    has it, and sums to at most one. The expectation of $\log\tilde p$ under $q$ is a sum over
+    rivals $\ell$ of one-dimensional integrals over $f_k - f_\ell$; $s$ of them (`negatives`), drawn
+    without replacement and scaled by $(C-1)/s$, estimate it without bias. (`OneVsEachMOGP` draws
+    classes for a whole step, so that only they are read.)
 
-    Prediction is that of `Softmax`, over all classes; `log_bound` gives $\tilde p$ integrated over $q$ in its place.
+    Prediction is that of `Softmax`, over all classes; `log_bound` gives $\tilde p$ integrated over
+    $q$ in its place.
 
     Args:
         classes: number of classes $C$.
@@ -64,17 +73,27 @@ class OneVsEach(SampledClasses):
         prediction_samples: int = 1000,
         seed: int = 0,
     ) -> None:
-        super().__init__(classes, negatives, covariance=covariance, prediction_samples=prediction_samples, seed=seed)
+        super().__init__(
+            classes,
+            negatives,
+            covariance=covariance,
+            prediction_samples=prediction_samples,
+            seed=seed,
+        )
         if nodes < 1:
             raise ValueError(f"nodes={nodes}; quadrature needs at least one.")
         self.nodes = nodes
 
     @inherit_check_shapes
-    def _variational_expectations(self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tf.Tensor:
+    def _variational_expectations(
+        self, X: TensorType, Fmu: TensorType, Fvar: TensorType, Y: TensorType
+    ) -> tf.Tensor:
         return tf.reshape(self._expected(*self._view(Fmu, Fvar, Y)), tf.shape(Fmu)[:-1])
 
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
-        r"""$\frac{C-1}{s}\sum_\ell \mathbb E_q \log\sigma(f_y - f_\ell)$ over the drawn rivals, `[N]`."""
+        r"""$\frac{C-1}{s}\sum_\ell \mathbb E_q \log\sigma(f_y - f_\ell)$ over the drawn rivals,
+        `[N]`.
+        """
         return self._expected(f, targets.Y)
 
     def _expected(self, f: View, Y: tf.Tensor) -> tf.Tensor:
@@ -83,7 +102,8 @@ class OneVsEach(SampledClasses):
         return tf.cast(self._scale, total.dtype) * total
 
     def log_bound(self, f: View, normalise: bool = False) -> tf.Tensor:
-        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ for every class $k$, `[N, C]`, over the fixed draws of `Softmax`.
+        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ for every class $k$, `[N, C]`, over the fixed
+        draws of `Softmax`.
 
         Args:
             f: the functions of the output.

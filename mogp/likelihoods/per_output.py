@@ -32,16 +32,19 @@ class PerOutput(gpflow.base.Module):
     r"""The likelihoods of $D$ outputs, each on latent functions of its own.
 
     Output $d$ has the likelihood `likelihoods[d]` with $J_d$ functions (`latent_dims[d]`). The
-    $J = \sum_d J_d$ functions (`num_functions`) are numbered in the order of the outputs, and `functions(d)` are those
-    of output $d$. Given a mapping from output names to likelihoods, the outputs of the data must have these names in
-    this order. One likelihood object may serve several outputs: they then share its parameters.
+    $J = \sum_d J_d$ functions (`num_functions`) are numbered in the order of the outputs, and
+    `functions(d)` are those of output $d$. Given a mapping from output names to likelihoods, the
+    outputs of the data must have these names in this order. One likelihood object may serve several
+    outputs: they then share its parameters.
     """
 
     def __init__(self, likelihoods: Sequence[Likelihood] | Mapping[str, Likelihood]) -> None:
         super().__init__()
         named = isinstance(likelihoods, Mapping)
         self.output_names: tuple[str, ...] | None = tuple(likelihoods) if named else None
-        self.likelihoods: list[Any] = list(likelihoods.values() if isinstance(likelihoods, Mapping) else likelihoods)
+        self.likelihoods: list[Any] = list(
+            likelihoods.values() if isinstance(likelihoods, Mapping) else likelihoods
+        )
         if not self.likelihoods:
             raise ValueError("PerOutput was given no likelihood; give one for each output.")
         for d, likelihood in enumerate(self.likelihoods):
@@ -50,7 +53,9 @@ class PerOutput(gpflow.base.Module):
                     f"likelihood {d} is {likelihood!r}, not a gpflow.likelihoods.Likelihood; "
                     "give an object such as mogp.likelihoods.Poisson()."
                 )
-        self.latent_dims: tuple[int, ...] = tuple(likelihood.latent_dim or 1 for likelihood in self.likelihoods)
+        self.latent_dims: tuple[int, ...] = tuple(
+            likelihood.latent_dim or 1 for likelihood in self.likelihoods
+        )
 
     @property
     def num_functions(self) -> int:
@@ -67,18 +72,23 @@ class PerOutput(gpflow.base.Module):
         self._check_number(len(output_names))
         return [
             f"{name}/{label}"
-            for name, likelihood, functions in zip(output_names, self.likelihoods, self.latent_dims, strict=True)
+            for name, likelihood, functions in zip(
+                output_names, self.likelihoods, self.latent_dims, strict=True
+            )
             for label in getattr(likelihood, "function_labels", _plain_labels(functions))
         ]
 
     def check(self, data: _Data) -> None:
-        """Raise a ValueError unless every output of `data` has a likelihood, and targets that its likelihood takes."""
+        """Raise a ValueError unless every output of `data` has a likelihood, and targets that its
+        likelihood takes.
+        """
         self._check_number(len(data.outputs))
         names = tuple(output.name for output in data.outputs)
         if self.output_names is not None and names != self.output_names:
             raise ValueError(
-                f"the likelihoods are for the outputs {list(self.output_names)}, the data have {list(names)}; "
-                "give the likelihoods under the names of the outputs and in their order."
+                f"the likelihoods are for the outputs {list(self.output_names)}, the data have"
+                f" {list(names)}; give the likelihoods under the names of the outputs and in their"
+                " order."
             )
         for likelihood, output in zip(self.likelihoods, data.outputs, strict=True):
             check_targets(likelihood, output.Y, output.name)
@@ -86,8 +96,9 @@ class PerOutput(gpflow.base.Module):
     def _check_number(self, outputs: int) -> None:
         if outputs != len(self.likelihoods):
             raise ValueError(
-                f"{len(self.likelihoods)} likelihoods ({', '.join(type(one).__name__ for one in self.likelihoods)}) "
-                f"for {outputs} outputs; give one likelihood for each output."
+                f"{len(self.likelihoods)} likelihoods"
+                f" ({', '.join(type(one).__name__ for one in self.likelihoods)}) for {outputs}"
+                " outputs; give one likelihood for each output."
             )
 
 

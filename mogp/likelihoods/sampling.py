@@ -16,12 +16,14 @@ from mogp.likelihoods.base import draw
 __all__ = ["conditional", "sample_y"]
 
 
-def sample_y(likelihood: Any, F: TensorType, seed: int | TensorType, X: TensorType | None = None) -> tf.Tensor:
+def sample_y(
+    likelihood: Any, F: TensorType, seed: int | TensorType, X: TensorType | None = None
+) -> tf.Tensor:
     """One draw of y for each row of F [..., N, J], shape [..., N, 1].
 
-    `seed` is a whole number or a pair of them (shape [2]); the same seed gives the same draw, in any order of calls,
-    in or out of a `tf.function`. X [..., N, P] is needed only where the noise of a GPflow likelihood is a function of
-    the inputs.
+    `seed` is a whole number or a pair of them (shape [2]); the same seed gives the same draw, in
+    any order of calls, in or out of a `tf.function`. X [..., N, P] is needed only where the noise
+    of a GPflow likelihood is a function of the inputs.
     """
     F = tf.convert_to_tensor(F)
     if hasattr(likelihood, "sample_y"):
@@ -38,9 +40,10 @@ def conditional(likelihood: Any, F: TensorType, X: TensorType | None = None) -> 
     """
     if not hasattr(likelihood, "conditional"):
         raise TypeError(
-            f"cannot sample from the likelihood {type(likelihood).__name__}: it has no method conditional(F) that "
-            "returns the distribution of y. Add one, or register a function for the class with "
-            f"@mogp.likelihoods.conditional.register({type(likelihood).__name__})."
+            f"cannot sample from the likelihood {type(likelihood).__name__}: it has no method"
+            " conditional(F) that returns the distribution of y. Add one, or register a function"
+            " for the class with"
+            f" @mogp.likelihoods.conditional.register({type(likelihood).__name__})."
         )
     return likelihood.conditional(F)
 
@@ -58,7 +61,9 @@ def _(likelihood: stock.StudentT, F: TensorType, X: TensorType | None = None) ->
 
 
 @conditional.register(stock.Exponential)
-def _(likelihood: stock.Exponential, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+def _(
+    likelihood: stock.Exponential, F: TensorType, X: TensorType | None = None
+) -> tfd.Distribution:
     return tfd.Exponential(1.0 / likelihood.invlink(F[..., 0]))
 
 
@@ -96,7 +101,9 @@ def _(likelihood: stock.MultiClass, F: TensorType, X: TensorType | None = None) 
 
 
 @conditional.register(stock.MultiLatentTFPConditional)
-def _(likelihood: stock.MultiLatentTFPConditional, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
+def _(
+    likelihood: stock.MultiLatentTFPConditional, F: TensorType, X: TensorType | None = None
+) -> tfd.Distribution:
     return likelihood.conditional_distribution(F)[..., 0]
 
 
@@ -107,7 +114,7 @@ def _inputs(likelihood: Any, F: TensorType, X: TensorType | None) -> TensorType:
     varying = [name for name, value in vars(likelihood).items() if isinstance(value, Function)]
     if varying:
         raise ValueError(
-            f"the {varying[0]} of the likelihood {type(likelihood).__name__} is a function of the inputs: "
-            "give them, as sample_y(likelihood, F, seed, X=X)."
+            f"the {varying[0]} of the likelihood {type(likelihood).__name__} is a function of the"
+            " inputs: give them, as sample_y(likelihood, F, seed, X=X)."
         )
     return tf.zeros(tf.concat([tf.shape(F)[:-1], [0]], 0), F.dtype)

@@ -1,4 +1,6 @@
-"""Which targets a likelihood can take, checked once, before training, in words that name the row."""
+"""Which targets a likelihood can take, checked once, before training, in words that name the
+row.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ __all__ = ["TargetRule", "check_targets", "target_rules"]
 
 @dataclass(frozen=True)
 class TargetRule:
-    """One way for targets to be wrong: `broken(y)` marks them, the words say what they are and what to do."""
+    """One way for targets to be wrong: `broken(y)` marks them, the words say what they are and what
+    to do.
+    """
 
     fault: str
     broken: Callable[[NDArray[np.float64]], NDArray[np.bool_]]
@@ -59,7 +63,8 @@ UNIT_INTERVAL = (
         "out-of-range",
         lambda y: (y <= 0) | (y >= 1),
         "targets must lie strictly between 0 and 1",
-        "Bring shares that touch the ends inside with numpy.clip(y, 1e-5, 1 - 1e-5), and divide percentages by 100",
+        "Bring shares that touch the ends inside with numpy.clip(y, 1e-5, 1 - 1e-5), and divide"
+        " percentages by 100",
     ),
 )
 BINARY = (
@@ -79,7 +84,8 @@ def labels(classes: int) -> tuple[TargetRule, ...]:
             "unknown-class",
             lambda y: (y < 0) | (y >= classes) | (y != np.floor(y)),
             f"labels must be whole numbers from 0 to {classes - 1}",
-            "Recode the labels with numpy.unique(y, return_inverse=True), or raise the number of classes",
+            "Recode the labels with numpy.unique(y, return_inverse=True), or raise the number of"
+            " classes",
         ),
     )
 
@@ -124,7 +130,8 @@ def _(likelihood: stock.Ordinal) -> tuple[TargetRule, ...]:
 
 
 def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
-    """Raise a ValueError if the targets Y, [N, 1], of the output called `name` are not what the likelihood takes.
+    """Raise a ValueError if the targets Y, [N, 1], of the output called `name` are not what the
+    likelihood takes.
 
     Likelihoods that declare no rules are held to finite targets only.
     """
@@ -147,29 +154,39 @@ def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
         advice = (
             "Give it a column for each annotator, NaN where one said nothing."
             if annotators
-            else "Reshape one target with Y.reshape(-1, 1); give every further column an output of its own."
+            else (
+                "Reshape one target with Y.reshape(-1, 1); give every further column an output of"
+                " its own."
+            )
         )
         raise ValueError(
-            f"output '{name}' ({kind}) has targets of shape {y.shape}; expected (rows, {columns}). {advice}"
+            f"output '{name}' ({kind}) has targets of shape {y.shape}; expected (rows, {columns})."
+            f" {advice}"
         )
     for rule in (FINITE, *rules):
         broken = np.argwhere(rule.broken(y))
         if len(broken):
             first = tuple(broken[0])
             raise ValueError(
-                f"output '{name}' ({kind}) has {len(broken)} {rule.fault} target{'s' if len(broken) > 1 else ''}, "
-                f"first at row {first[0]}{f', column {first[1]}' if y.shape[1] > 1 else ''} ({y[first]}); "
-                f"{rule.requirement}. {rule.advice}."
+                f"output '{name}' ({kind}) has {len(broken)} {rule.fault}"
+                f" target{'s' if len(broken) > 1 else ''}, first at row"
+                f" {first[0]}{f', column {first[1]}' if y.shape[1] > 1 else ''} ({y[first]});"
+                f" {rule.requirement}. {rule.advice}."
             )
 
 
 def _check_labels(likelihood: Any, Y: Any, output: str) -> None:
     wanted = getattr(likelihood, "num_labels", None)
     if wanted is None:
-        raise ValueError(f"{output} has labels for targets; give it likelihoods.BernoulliLabels({Y.shape[1]}).")
+        raise ValueError(
+            f"{output} has labels for targets; give it likelihoods.BernoulliLabels({Y.shape[1]})."
+        )
     if not issparse(Y):
-        raise ValueError(f"{output} needs labels for targets; build the data with mogp.LabelData.of(X, Y).")
+        raise ValueError(
+            f"{output} needs labels for targets; build the data with mogp.LabelData.of(X, Y)."
+        )
     if Y.shape[1] != wanted:
         raise ValueError(
-            f"{output} has {Y.shape[1]} labels, the likelihood {wanted}; give LabelData.of labels={wanted}."
+            f"{output} has {Y.shape[1]} labels, the likelihood {wanted}; give LabelData.of"
+            f" labels={wanted}."
         )

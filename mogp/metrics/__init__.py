@@ -1,8 +1,9 @@
 """Scores of predictions, one definition each: arrays in, a float out.
 
-Arrays of targets, means and log densities may have any shape; they are scored entry by entry. Scores of several
-outputs are pooled by concatenating the arrays, or averaged by averaging the scores. Rankings of labels (`precision_at`
-and the others that end in `_at`) are scored without a dense table of labels.
+Arrays of targets, means and log densities may have any shape; they are scored entry by entry.
+Scores of several outputs are pooled by concatenating the arrays, or averaged by averaging the
+scores. Rankings of labels (`precision_at` and the others that end in `_at`) are scored without a
+dense table of labels.
 """
 
 from mogp.metrics.predictions import (

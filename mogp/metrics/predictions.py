@@ -11,7 +11,9 @@ Array = NDArray[np.float64]
 
 
 def nlpd(log_density: ArrayLike) -> float:
-    r"""Negative log predictive density, $-\frac1N\sum_n \log p(y_n)$, from the log densities $\log p(y_n)$."""
+    r"""Negative log predictive density, $-\frac1N\sum_n \log p(y_n)$, from the log densities
+    $\log p(y_n)$.
+    """
     (log_p,) = _same_shape(log_density=log_density)
     return float(-np.mean(log_p))
 
@@ -19,14 +21,19 @@ def nlpd(log_density: ArrayLike) -> float:
 def hll(log_density: ArrayLike, *, scale: float = 1.0, average: bool = False) -> float:
     r"""Held-out log-likelihood, $\sum_n \log\frac1S\sum_s p_s(y_n) - N\log\text{scale}$.
 
-    `log_density` holds $\log p_s(y_n)$, [S, N], for $S$ sampled paths, or [N] for one density. If the model saw
-    targets divided by `scale`, this is the likelihood of the targets in their own units. `average=True` divides by $N$.
+    `log_density` holds $\log p_s(y_n)$, [S, N], for $S$ sampled paths, or [N] for one density. If
+    the model saw targets divided by `scale`, this is the likelihood of the targets in their own
+    units. `average=True` divides by $N$.
     """
     log_p = _finite("log_density", log_density)
     if log_p.ndim not in (1, 2):
-        raise ValueError(f"log_density has shape {log_p.shape}; expected (points,) or (paths, points).")
+        raise ValueError(
+            f"log_density has shape {log_p.shape}; expected (points,) or (paths, points)."
+        )
     if not scale > 0:
-        raise ValueError(f"scale is {scale}; expected the positive number that the targets were divided by.")
+        raise ValueError(
+            f"scale is {scale}; expected the positive number that the targets were divided by."
+        )
     paths = np.atleast_2d(log_p)
     points = np.logaddexp.reduce(paths, axis=0) - np.log(len(paths)) - np.log(scale)
     return float(np.mean(points) if average else np.sum(points))
@@ -39,9 +46,14 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
 
 
 def smse(
-    y: ArrayLike, mean: ArrayLike, *, reference: Literal["test", "train"] = "test", y_train: ArrayLike | None = None
+    y: ArrayLike,
+    mean: ArrayLike,
+    *,
+    reference: Literal["test", "train"] = "test",
+    y_train: ArrayLike | None = None,
 ) -> float:
-    r"""Standardised mean squared error of one output, $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$.
+    r"""Standardised mean squared error of one output,
+    $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$.
 
     $\bar y$ is the mean of the test targets `y`, or with `reference="train"` that of `y_train`.
     """
@@ -54,13 +66,15 @@ def smse(
     spread = np.sum((y - centre) ** 2)
     if spread == 0:
         raise ValueError(
-            f"all {y.size} targets equal the reference {centre}: the score has no scale. Use rmse instead."
+            f"all {y.size} targets equal the reference {centre}: the score has no scale. Use rmse"
+            " instead."
         )
     return float(np.sum((y - mean) ** 2) / spread)
 
 
 def nmse(y: ArrayLike, mean: ArrayLike) -> float:
-    r"""Normalised mean squared error, $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2 = 1 - R^2$.
+    r"""Normalised mean squared error,
+    $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2 = 1 - R^2$.
 
     It is `smse` with the test mean, taken over all outputs at once rather than for each.
     """
@@ -68,15 +82,17 @@ def nmse(y: ArrayLike, mean: ArrayLike) -> float:
 
 
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
-    r"""Coefficient of determination, $R^2 = 1 - \sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$."""
+    r"""Coefficient of determination,
+    $R^2 = 1 - \sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$.
+    """
     return 1.0 - smse(y, mean)
 
 
 def weighted_precision(labels: ArrayLike, predicted: ArrayLike) -> float:
     r"""Precision weighted by class, $\sum_l \frac{n_l}{N} P_l$.
 
-    $P_l$ is the share of the rows predicted as class $l$ that are of it (0 if there are none), $n_l$ the number of rows
-    of class $l$.
+    $P_l$ is the share of the rows predicted as class $l$ that are of it (0 if there are none),
+    $n_l$ the number of rows of class $l$.
     """
     return _weighted("precision", labels, predicted)
 
@@ -90,23 +106,30 @@ def weighted_recall(labels: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def weighted_f1(labels: ArrayLike, predicted: ArrayLike) -> float:
-    r"""F1 weighted by class, $\sum_l \frac{n_l}{N} \frac{2 P_l R_l}{P_l + R_l}$ (0 where the denominator is)."""
+    r"""F1 weighted by class, $\sum_l \frac{n_l}{N} \frac{2 P_l R_l}{P_l + R_l}$ (0 where the
+    denominator is).
+    """
     return _weighted("f1", labels, predicted)
 
 
-def _weighted(score: Literal["precision", "recall", "f1"], labels: ArrayLike, predicted: ArrayLike) -> float:
+def _weighted(
+    score: Literal["precision", "recall", "f1"], labels: ArrayLike, predicted: ArrayLike
+) -> float:
     from sklearn.metrics import precision_recall_fscore_support
 
     true, guessed = _same_shape(labels=labels, predicted=predicted)
-    scores = precision_recall_fscore_support(true.ravel(), guessed.ravel(), average="weighted", zero_division=0)
+    scores = precision_recall_fscore_support(
+        true.ravel(), guessed.ravel(), average="weighted", zero_division=0
+    )
     return float(scores[("precision", "recall", "f1").index(score)])
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
-    r"""Area under the ROC curve; for $C$ classes each against the rest, $\sum_k \frac{n_k}{N}\mathrm{AUC}_k$.
+    r"""Area under the ROC curve; for $C$ classes each against the rest,
+    $\sum_k \frac{n_k}{N}\mathrm{AUC}_k$.
 
-    `labels` [N] are 0..C-1. `scores` are [N] or [N, 1], of class 1 against class 0, or [N, C], one column for each
-    class. Classes without a row have weight zero.
+    `labels` [N] are 0..C-1. `scores` are [N] or [N, 1], of class 1 against class 0, or [N, C], one
+    column for each class. Classes without a row have weight zero.
     """
     from sklearn.metrics import roc_auc_score
 
@@ -114,15 +137,19 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     score = score[:, None] if score.ndim == 1 else score
     if score.ndim != 2 or len(score) != len(true):
         raise ValueError(
-            f"scores have shape {np.shape(scores)} for {len(true)} labels; expected (rows,) or (rows, classes)."
+            f"scores have shape {np.shape(scores)} for {len(true)} labels; expected (rows,) or"
+            " (rows, classes)."
         )
     classes = max(2, score.shape[1])
     present, counts = np.unique(true, return_counts=True)
     if not np.all(np.isin(present, np.arange(classes))):
-        raise ValueError(f"labels are {present.tolist()}; expected whole numbers from 0 to {classes - 1}.")
+        raise ValueError(
+            f"labels are {present.tolist()}; expected whole numbers from 0 to {classes - 1}."
+        )
     if len(present) == 1:
         raise ValueError(
-            f"all {len(true)} labels are {present[0]:g}: the ROC curve needs rows of at least two classes."
+            f"all {len(true)} labels are {present[0]:g}: the ROC curve needs rows of at least two"
+            " classes."
         )
     if score.shape[1] == 1:
         return float(roc_auc_score(true, score[:, 0]))
@@ -131,17 +158,19 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def crps(y: ArrayLike, samples: ArrayLike) -> float:
-    r"""Continuous ranked probability score, $\frac1N\sum_n (\mathbb E|Y_n - y_n| - \tfrac12\mathbb E|Y_n - Y_n'|)$.
+    r"""Continuous ranked probability score,
+    $\frac1N\sum_n (\mathbb E|Y_n - y_n| - \tfrac12\mathbb E|Y_n - Y_n'|)$.
 
-    A proper score in the units of the targets, for any likelihood with ordered targets (real, positive, counts; for 0
-    and 1 it is the Brier score). y is [N] (any shape), samples [S, N] are $S \ge 2$ draws of $Y_n$, such as
-    `model.predict_y_samples` gives. Unbiased: the second expectation is over pairs of different draws.
+    A proper score in the units of the targets, for any likelihood with ordered targets (real,
+    positive, counts; for 0 and 1 it is the Brier score). y is [N] (any shape), samples [S, N] are
+    $S \ge 2$ draws of $Y_n$, such as `model.predict_y_samples` gives. Unbiased: the second
+    expectation is over pairs of different draws.
     """
     target, draws = _finite("y", y), _finite("samples", samples)
     if draws.shape[1:] != target.shape or len(draws) < 2:
         raise ValueError(
-            f"samples have shape {draws.shape}; expected at least two draws, (draws, *y.shape) = (draws, "
-            f"*{target.shape})."
+            f"samples have shape {draws.shape}; expected at least two draws, (draws, *y.shape) ="
+            f" (draws, *{target.shape})."
         )
     count = len(draws)
     ranked = np.sort(draws, axis=0)
@@ -151,7 +180,8 @@ def crps(y: ArrayLike, samples: ArrayLike) -> float:
 
 
 def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
-    r"""Brier score, a proper score of class probabilities: $\frac1N\sum_n (p_n - y_n)^2$ for two classes,
+    r"""Brier score, a proper score of class probabilities: $\frac1N\sum_n (p_n - y_n)^2$ for two
+    classes,
 
     $\frac1N\sum_n\sum_k (p_{nk} - \mathbb 1[y_n = k])^2$ for more.
 
@@ -161,42 +191,58 @@ def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
     p = p[:, None] if p.ndim == 1 else p
     if p.ndim != 2 or len(p) != len(true):
         raise ValueError(
-            f"probabilities have shape {np.shape(probabilities)} for {len(true)} labels; expected (rows,) or "
-            "(rows, classes)."
+            f"probabilities have shape {np.shape(probabilities)} for {len(true)} labels; expected"
+            " (rows,) or (rows, classes)."
         )
     if np.any(p < 0) or np.any(p > 1):
-        raise ValueError(f"probabilities run from {p.min():.3g} to {p.max():.3g}; expected numbers from 0 to 1.")
+        raise ValueError(
+            f"probabilities run from {p.min():.3g} to {p.max():.3g}; expected numbers from 0 to 1."
+        )
     classes = max(2, p.shape[1])
     if not np.all(np.isin(true, np.arange(classes))):
-        raise ValueError(f"labels are {np.unique(true).tolist()}; expected whole numbers from 0 to {classes - 1}.")
+        raise ValueError(
+            f"labels are {np.unique(true).tolist()}; expected whole numbers from 0 to"
+            f" {classes - 1}."
+        )
     if p.shape[1] == 1:
         return float(np.mean((p[:, 0] - true) ** 2))
     return float(np.mean(np.sum((p - (true[:, None] == np.arange(classes))) ** 2, axis=1)))
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
-    r"""The share of targets inside their interval, $\frac1N\sum_n \mathbb 1[l_n \le y_n \le u_n]$."""
+    r"""The share of targets inside their interval,
+    $\frac1N\sum_n \mathbb 1[l_n \le y_n \le u_n]$.
+    """
     y, low, high = _same_shape(y=y, lower=lower, upper=upper)
     return float(np.mean((low <= y) & (y <= high)))
 
 
 def coverage(y: ArrayLike, samples: ArrayLike, level: float = 0.95) -> float:
-    r"""The share of targets inside the central interval that holds the share `level` of the predictive `samples`.
+    r"""The share of targets inside the central interval that holds the share `level` of the
+    predictive `samples`.
 
-    y [N] (any shape), samples [S, N] ($S$ draws of the same shape). The interval of a point runs from the
-    $\frac{1-\text{level}}2$ to the $\frac{1+\text{level}}2$ quantile of its draws, ends included.
+    y [N] (any shape), samples [S, N] ($S$ draws of the same shape). The interval of a point runs
+    from the $\frac{1-\text{level}}2$ to the $\frac{1+\text{level}}2$ quantile of its draws, ends
+    included.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; expected a number between 0 and 1, such as 0.95.")
     target, draws = _finite("y", y), _finite("samples", samples)
     if draws.shape[1:] != target.shape:
-        raise ValueError(f"samples have shape {draws.shape}; expected (draws, *y.shape) = (draws, *{target.shape}).")
+        raise ValueError(
+            f"samples have shape {draws.shape}; expected (draws, *y.shape) = (draws,"
+            f" *{target.shape})."
+        )
     lower, upper = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return interval_coverage(target, lower, upper)
 
 
-def calibration_curve(y: ArrayLike, samples: ArrayLike, levels: ArrayLike | None = None) -> tuple[Array, Array]:
-    """The `levels` (0.05, 0.10, ..., 0.95 if None) and the `coverage` at each: equal if predictions are calibrated."""
+def calibration_curve(
+    y: ArrayLike, samples: ArrayLike, levels: ArrayLike | None = None
+) -> tuple[Array, Array]:
+    """The `levels` (0.05, 0.10, ..., 0.95 if None) and the `coverage` at each: equal if predictions
+    are calibrated.
+    """
     chosen = np.linspace(0.05, 0.95, 19) if levels is None else _finite("levels", levels).ravel()
     return chosen, np.array([coverage(y, samples, level) for level in chosen])
 
@@ -218,7 +264,7 @@ def _finite(name: str, array: ArrayLike) -> Array:
     if len(bad):
         at = tuple(int(i) for i in bad[0])
         raise ValueError(
-            f"{name} has {len(bad)} non-finite value{'s' if len(bad) > 1 else ''}, first at {at} ({numbers[at]}); "
-            "drop those points or find out why they were predicted."
+            f"{name} has {len(bad)} non-finite value{'s' if len(bad) > 1 else ''}, first at {at}"
+            f" ({numbers[at]}); drop those points or find out why they were predicted."
         )
     return numbers

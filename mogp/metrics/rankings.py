@@ -1,7 +1,8 @@
 r"""Scores of rankings of labels, without a dense table of rows and labels.
 
-Every score is $\frac1N\sum_n\sum_{r=1}^k s_{nr}\,g_{n\pi_n(r)}$: the label $\pi_n(r)$ that row $n$ ranks at place $r$
-gains $g_{nc} = y_{nc}/p_c$ (plainly $y_{nc}$), and place $r$ has the share $s_{nr}$ in the score of the row.
+Every score is $\frac1N\sum_n\sum_{r=1}^k s_{nr}\,g_{n\pi_n(r)}$: the label $\pi_n(r)$ that row $n$
+ranks at place $r$ gains $g_{nc} = y_{nc}/p_c$ (plainly $y_{nc}$), and place $r$ has the share
+$s_{nr}$ in the score of the row.
 """
 
 from __future__ import annotations
@@ -21,24 +22,27 @@ _BLOCK = 2**20  # entries of dense scores that are ranked at once
 
 
 def precision_at(labels: ArrayLike | csr_matrix, ranking: ArrayLike | csr_matrix, k: int) -> float:
-    r"""Precision at $k$, $P@k = \frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}$, a number from 0 to 1.
+    r"""Precision at $k$, $P@k = \frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}$, a number from 0 to
+    1.
 
-    It is divided by $k$ whatever the row: a row with fewer than $k$ true or ranked labels cannot score 1, and one
-    without true labels counts as 0.
+    It is divided by $k$ whatever the row: a row with fewer than $k$ true or ranked labels cannot
+    score 1, and one without true labels counts as 0.
 
     Args:
         labels: the truth $y_{nc}$, [N, K] of 0 and 1, as a SciPy sparse matrix or an array.
-        ranking: what was predicted, in one of three forms. An array of whole numbers is the labels themselves, [N, M],
-            best first, with -1 where a row has no more of them; $M$ is at least $k$ or $K$. An array of floats is
-            scores, [N, K]. A sparse matrix is scores too, [N, K], where an entry that is not stored is a label that is
-            not predicted (one stored as 0 is predicted). `top_labels` says how scores are ranked.
+        ranking: what was predicted, in one of three forms. An array of whole numbers is the labels
+            themselves, [N, M], best first, with -1 where a row has no more of them; $M$ is at least
+            $k$ or $K$. An array of floats is scores, [N, K]. A sparse matrix is scores too, [N, K],
+            where an entry that is not stored is a label that is not predicted (one stored as 0 is
+            predicted). `top_labels` says how scores are ranked.
         k: how many labels of each row count, at least 1; it may exceed $K$.
     """
     return _score(labels, ranking, k)
 
 
 def ndcg_at(labels: ArrayLike | csr_matrix, ranking: ArrayLike | csr_matrix, k: int) -> float:
-    r"""Normalised discounted cumulative gain at $k$: a true label is worth the less, the later it is ranked.
+    r"""Normalised discounted cumulative gain at $k$: a true label is worth the less, the later it
+    is ranked.
 
     $$\mathrm{nDCG}@k = \frac1N\sum_n\frac{\sum_{r=1}^k y_{n\pi_n(r)}/\log_2(r+1)}
       {\sum_{r=1}^{\min(k,\sum_c y_{nc})} 1/\log_2(r+1)}$$
@@ -56,17 +60,20 @@ def psp_at(
     *,
     normalise: bool = True,
 ) -> float:
-    r"""Propensity-scored precision at $k$, $\frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}/p_{\pi_n(r)}$.
+    r"""Propensity-scored precision at $k$,
+    $\frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}/p_{\pi_n(r)}$.
 
-    Labels that are rarely recorded weigh more, so that it takes more than the frequent ones to do well. The sum may
-    exceed 1. With `normalise`, as the literature reports it, it is divided by the same for the oracle, which ranks the
-    true labels of each row by $1/p_c$: a ratio of two means over rows, from 0 to 1.
+    Labels that are rarely recorded weigh more, so that it takes more than the frequent ones to do
+    well. The sum may exceed 1. With `normalise`, as the literature reports it, it is divided by the
+    same for the oracle, which ranks the true labels of each row by $1/p_c$: a ratio of two means
+    over rows, from 0 to 1.
 
     Args:
         labels: as for `precision_at`.
         ranking: as for `precision_at`.
         k: as for `precision_at`.
-        propensity: [K], the probabilities $p_c$ that a label which applies is recorded, such as `propensities` gives.
+        propensity: [K], the probabilities $p_c$ that a label which applies is recorded, such as
+            `propensities` gives.
         normalise: divide by the score of the oracle.
     """
     return _score(labels, ranking, k, propensity=propensity, normalise=normalise)
@@ -80,7 +87,8 @@ def psndcg_at(
     *,
     normalise: bool = True,
 ) -> float:
-    r"""Propensity-scored nDCG at $k$: `ndcg_at` with gains $y_{nc}/p_c$ above, and the same denominator below.
+    r"""Propensity-scored nDCG at $k$: `ndcg_at` with gains $y_{nc}/p_c$ above, and the same
+    denominator below.
 
     $$\mathrm{PSnDCG}@k = \frac1N\sum_n\frac{\sum_{r=1}^k y_{n\pi_n(r)}/(p_{\pi_n(r)}\log_2(r+1))}
       {\sum_{r=1}^{\min(k,\sum_c y_{nc})} 1/\log_2(r+1)}$$
@@ -91,18 +99,20 @@ def psndcg_at(
 
 
 def propensities(labels: ArrayLike | csr_matrix, a: float = 0.55, b: float = 1.5) -> Array:
-    r"""How likely a label that applies is recorded, [K], from the training labels [N, K] (Jain et al., 2016).
+    r"""How likely a label that applies is recorded, [K], from the training labels [N, K] (Jain et
+    al., 2016).
 
     $$p_c = \frac1{1 + C(N_c + b)^{-a}}, \qquad C = (\log N - 1)(b + 1)^a,$$
 
-    where $N_c$ of the $N$ rows have label $c$. The literature takes $(a, b) = (0.5, 0.4)$ for Wikipedia, $(0.6, 2.6)$
-    for Amazon, and the defaults for everything else.
+    where $N_c$ of the $N$ rows have label $c$. The literature takes $(a, b) = (0.5, 0.4)$ for
+    Wikipedia, $(0.6, 2.6)$ for Amazon, and the defaults for everything else.
     """
     Y = _label_matrix(labels)
     N, K = Y.shape
     if N < 3:
         raise ValueError(
-            f"{N} row{'s' * (N > 1)} of labels; log N - 1 must be positive: give the training labels, 3 rows or more."
+            f"{N} row{'s' * (N > 1)} of labels; log N - 1 must be positive: give the training"
+            " labels, 3 rows or more."
         )
     if not (0 <= a < np.inf and 0 < b < np.inf):
         raise ValueError(f"a is {a} and b is {b}; expected a >= 0 and b > 0, such as 0.55 and 1.5.")
@@ -112,10 +122,12 @@ def propensities(labels: ArrayLike | csr_matrix, a: float = 0.55, b: float = 1.5
 
 
 def top_labels(scores: ArrayLike | csr_matrix, k: int) -> Ints:
-    """The `k` labels with the highest scores in each row, best first, [N, min(k, K)]; of equal ones the lower first.
+    """The `k` labels with the highest scores in each row, best first, [N, min(k, K)]; of equal ones
+    the lower first.
 
-    `scores` are [N, K], an array or a sparse matrix. Labels that are not stored in a sparse matrix, and labels with a
-    score of -inf, are not predicted: where these leave a row fewer than `k`, -1 takes their places.
+    `scores` are [N, K], an array or a sparse matrix. Labels that are not stored in a sparse matrix,
+    and labels with a score of -inf, are not predicted: where these leave a row fewer than `k`, -1
+    takes their places.
     """
     _check_depth(k)
     given = _matrix("scores", scores)
@@ -124,10 +136,14 @@ def top_labels(scores: ArrayLike | csr_matrix, k: int) -> Ints:
     if not isinstance(given, np.ndarray):
         S = given.tocsr(copy=True)
         S.sum_duplicates()
-        return _ranked(np.repeat(np.arange(N), np.diff(S.indptr)), S.indices, S.data, range(N), depth)
+        return _ranked(
+            np.repeat(np.arange(N), np.diff(S.indptr)), S.indices, S.data, range(N), depth
+        )
     step = max(1, _BLOCK // K)
     blocks = [range(start, min(start + step, N)) for start in range(0, N, step)]
-    return np.concatenate([_ranked(*_candidates(given[b.start : b.stop], depth), b, depth) for b in blocks])
+    return np.concatenate(
+        [_ranked(*_candidates(given[b.start : b.stop], depth), b, depth) for b in blocks]
+    )
 
 
 def _candidates(block: NDArray[Any], depth: int) -> tuple[Ints, Ints, NDArray[Any]]:
@@ -138,13 +154,16 @@ def _candidates(block: NDArray[Any], depth: int) -> tuple[Ints, Ints, NDArray[An
 
 
 def _ranked(rows: Ints, columns: Ints, values: NDArray[Any], block: range, depth: int) -> Ints:
-    """The first `depth` columns of each row of a block by falling value, then rising column; -1 where none is left."""
+    """The first `depth` columns of each row of a block by falling value, then rising column; -1
+    where none is left.
+    """
     values = np.asarray(values, dtype=np.float64)
     bad = np.flatnonzero(~(values < np.inf))
     if len(bad):
         raise ValueError(
-            f"scores hold {values[bad[0]]} at row {block[rows[bad[0]]]}, label {columns[bad[0]]}; expected numbers, or "
-            "-inf for a label that is not predicted. Drop that row or find out why it was predicted."
+            f"scores hold {values[bad[0]]} at row {block[rows[bad[0]]]}, label {columns[bad[0]]};"
+            " expected numbers, or -inf for a label that is not predicted. Drop that row or find"
+            " out why it was predicted."
         )
     kept = values > -np.inf
     rows, columns, values = rows[kept], columns[kept], values[kept]
@@ -175,7 +194,8 @@ def _score(
         return score
     if Y.nnz == 0:
         raise ValueError(
-            f"none of the {Y.shape[0]} rows has a label, so that the oracle scores 0 too; use normalise=False."
+            f"none of the {Y.shape[0]} rows has a label, so that the oracle scores 0 too; use"
+            " normalise=False."
         )
     oracle = type(Y)((worth[Y.indices], Y.indices, Y.indptr), shape=Y.shape)
     return score / _mean_gain(Y, top_labels(oracle, k), worth, share)
@@ -208,7 +228,9 @@ def _matrix(name: str, given: ArrayLike | csr_matrix) -> Any:
 
     matrix: Any = given if issparse(given) else np.asarray(given)
     if len(matrix.shape) != 2 or 0 in matrix.shape:
-        raise ValueError(f"{name} have shape {matrix.shape}; expected (rows, labels), at least one of each.")
+        raise ValueError(
+            f"{name} have shape {matrix.shape}; expected (rows, labels), at least one of each."
+        )
     return matrix
 
 
@@ -223,8 +245,9 @@ def _label_matrix(labels: ArrayLike | csr_matrix) -> csr_matrix:
     if len(wrong):
         row = int(np.searchsorted(Y.indptr, wrong[0], "right")) - 1
         raise ValueError(
-            f"labels have {len(wrong)} entr{'ies' if len(wrong) > 1 else 'y'} other than 0 and 1, first "
-            f"{Y.data[wrong[0]]} at row {row}, label {Y.indices[wrong[0]]}; code absent labels as 0, present ones as 1."
+            f"labels have {len(wrong)} entr{'ies' if len(wrong) > 1 else 'y'} other than 0 and 1,"
+            f" first {Y.data[wrong[0]]} at row {row}, label {Y.indices[wrong[0]]}; code absent"
+            " labels as 0, present ones as 1."
         )
     return Y
 
@@ -236,32 +259,34 @@ def _ranking(ranking: ArrayLike | csr_matrix, shape: tuple[int, int], k: int) ->
     if not isinstance(given, np.ndarray) or given.dtype.kind == "f":
         if given.shape != shape:
             raise ValueError(
-                f"scores have shape {given.shape} where the labels have {shape}; give a score for each label, or the "
-                "labels themselves, best first, as whole numbers."
+                f"scores have shape {given.shape} where the labels have {shape}; give a score for"
+                " each label, or the labels themselves, best first, as whole numbers."
             )
         return top_labels(given, k)
     if given.dtype.kind not in "iu":
         raise ValueError(
-            f"the ranking has entries of type {given.dtype}; expected labels as whole numbers, or scores as floats."
+            f"the ranking has entries of type {given.dtype}; expected labels as whole numbers, or"
+            " scores as floats."
         )
     if len(given) != N or given.shape[1] < min(k, K):
         raise ValueError(
-            f"the ranking has shape {given.shape} for k = {k} and labels of shape {shape}; expected at least "
-            f"({N}, {min(k, K)}): rank more labels, and use -1 where a row has no more."
+            f"the ranking has shape {given.shape} for k = {k} and labels of shape {shape}; expected"
+            f" at least ({N}, {min(k, K)}): rank more labels, and use -1 where a row has no more."
         )
     first = given[:, :k].astype(np.int64)
     outside = first[(first < -1) | (first >= K)]
     if len(outside):
         raise ValueError(
-            f"the ranking has label {outside[0]}; expected 0 to {K - 1}, or -1 for none. Whole numbers are read as "
-            "labels: if these are scores, give them as floats."
+            f"the ranking has label {outside[0]}; expected 0 to {K - 1}, or -1 for none. Whole"
+            " numbers are read as labels: if these are scores, give them as floats."
         )
     ordered = np.sort(first, axis=1)
     rows, places = np.nonzero((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0))
     if len(rows):
         raise ValueError(
-            f"row {rows[0]} of the ranking has label {ordered[rows[0], places[0]]} more than once; rank each label "
-            "once. Whole numbers are read as labels: if these are scores, give them as floats."
+            f"row {rows[0]} of the ranking has label {ordered[rows[0], places[0]]} more than once;"
+            " rank each label once. Whole numbers are read as labels: if these are scores, give"
+            " them as floats."
         )
     return first
 
@@ -269,10 +294,13 @@ def _ranking(ranking: ArrayLike | csr_matrix, shape: tuple[int, int], k: int) ->
 def _propensity(propensity: ArrayLike, K: int) -> Array:
     p = np.asarray(propensity, dtype=np.float64)
     if p.shape != (K,):
-        raise ValueError(f"the propensities have shape {p.shape}; expected ({K},), one for each label.")
+        raise ValueError(
+            f"the propensities have shape {p.shape}; expected ({K},), one for each label."
+        )
     wrong = np.flatnonzero(~((p > 0) & (p <= 1)))
     if len(wrong):
         raise ValueError(
-            f"the propensity of label {wrong[0]} is {p[wrong[0]]}; expected probabilities above 0 and at most 1."
+            f"the propensity of label {wrong[0]} is {p[wrong[0]]}; expected probabilities above 0"
+            " and at most 1."
         )
     return p

@@ -1,12 +1,19 @@
 """Models: `SparseMOGP`, `LatentMOGP` and `LatentChain`, their named cases, and exact references."""
 
 from mogp.models.annotators import AnnotatedMOGP, ccgpma, cgpma
+from mogp.models.chains import (
+    GPAR,
+    Component,
+    LatentChain,
+    additive_gplar,
+    bi_gplar,
+    dgp,
+    gplar,
+    greedy_order,
+    igp,
+)
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
-from mogp.models.exact import ExactLMC
-from mogp.models.exact_hierarchies import DHGP, HGP
-from mogp.models.gpar import GPAR, greedy_order
-from mogp.models.gplar import additive_gplar, bi_gplar, dgp, gplar, igp
-from mogp.models.gplar_chain import Component, LatentChain
+from mogp.models.exact import DHGP, HGP, ExactLMC
 from mogp.models.heterogeneous import (
     AugmentedMOGP,
     accgp,
@@ -18,10 +25,16 @@ from mogp.models.heterogeneous import (
     hetmogp_lmc,
     twofold,
 )
-from mogp.models.hierarchies import ReplicaMOGP, bayesian_gplvm, hgp_ind, hmogp_lv, lmc_stacked, lvmogp
+from mogp.models.hierarchies import (
+    ReplicaMOGP,
+    bayesian_gplvm,
+    hgp_ind,
+    hmogp_lv,
+    lmc_stacked,
+    lvmogp,
+)
 from mogp.models.labels import LabelMOGP, Method, mlgpf
 from mogp.models.latent import LatentMOGP
-from mogp.models.network import Networks
 from mogp.models.new_outputs import add_outputs
 from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max
 from mogp.models.replicas import ReadsReplicas
@@ -40,7 +53,6 @@ __all__ = [
     "LatentMOGP",
     "Method",
     "LinearOneVsEach",
-    "Networks",
     "OneVsEachMOGP",
     "ReadsReplicas",
     "ReplicaMOGP",

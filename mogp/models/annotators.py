@@ -1,4 +1,6 @@
-"""Named models of targets told by several annotators: CGPMA and CCGPMA, for classes and for values."""
+"""Named models of targets told by several annotators: CGPMA and CCGPMA, for classes and for
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,13 @@ _SPREAD = 0.1
 
 
 class AnnotatedMOGP(SparseMOGP):
-    """A model of what annotators told, which predicts the truth behind it and how far each of them can be trusted.
+    """A model of what annotators told, which predicts the truth behind it and how far each of them
+    can be trusted.
 
-    Its data have one output with a column for each annotator (`MultiOutputData.from_list([(X, annotations)])`, NaN
-    where an annotator said nothing). `predict_y`, `predict`, `predict_classes` are of the truth;
-    `predict_log_density` is of annotations.
+    Its data have one output with a column for each annotator
+    (`MultiOutputData.from_list([(X, annotations)])`, NaN where an annotator said nothing).
+    `predict_y`, `predict`, `predict_classes` are of the truth; `predict_log_density` is of
+    annotations.
     """
 
     @property
@@ -35,15 +39,16 @@ class AnnotatedMOGP(SparseMOGP):
     def predict_gold(self, Xnew: npt.ArrayLike) -> Marginals:
         """What is known of the truth at `Xnew [N, P]`.
 
-        Class probabilities `[N, K]` and how sure they are (the variances of the probabilities, where `predict_y` has
-        those of the labels); or the value and its variance, `[N, 1]`.
+        Class probabilities `[N, K]` and how sure they are (the variances of the probabilities,
+        where `predict_y` has those of the labels); or the value and its variance, `[N, 1]`.
         """
         return Marginals(*self.annotators.gold(*self.predict_f(Xnew)))
 
     def reliability(self, Xnew: npt.ArrayLike) -> Marginals:
         """Mean and variance `[N, R]` of each annotator's reliability at `Xnew [N, P]`.
 
-        For classes the probability of knowing the class rather than guessing; for values the noise variance.
+        For classes the probability of knowing the class rather than guessing; for values the noise
+        variance.
         """
         return Marginals(*self.annotators.reliability(*self.predict_f(Xnew)))
 
@@ -52,8 +57,9 @@ class AnnotatedMOGP(SparseMOGP):
         own = data.outputs[0]
         if data.num_outputs != 1 or own.Y.shape[1] != 1:
             raise ValueError(
-                f"the data have {data.num_outputs} outputs, the first with {own.Y.shape[1]} columns; the truth is one "
-                "output with one column. For annotations use predict_log_density."
+                f"the data have {data.num_outputs} outputs, the first with {own.Y.shape[1]}"
+                " columns; the truth is one output with one column. For annotations use"
+                " predict_log_density."
             )
         if isinstance(self.annotators, AnnotatedClasses):
             _check_labels(self.annotators.num_classes, own.Y, own.name)
@@ -69,10 +75,11 @@ def ccgpma(
     whiten: bool = True,
     seed: int = 0,
 ) -> AnnotatedMOGP:
-    """Correlated chained GPs for many annotators: CCGPMA-C with `classes`, CCGPMA-R without (Giraldo, paper L).
+    """Correlated chained GPs for many annotators: CCGPMA-C with `classes`, CCGPMA-R without
+    (Giraldo, paper L).
 
-    prior       LMC over the functions of the truth and those of the annotators; by default as many latent GPs, and
-                weights that start near the identity; one lengthscale a latent GP
+    prior       LMC over the functions of the truth and those of the annotators; by default as many
+                latent GPs, and weights that start near the identity; one lengthscale a latent GP
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  annotators whose reliability is a function of the input
@@ -86,7 +93,9 @@ def ccgpma(
     if Q == J:
         W = np.eye(J) + _SPREAD * np.random.default_rng(seed).standard_normal((J, J))
     kernels = unit_kernels(Q, data.input_dim, _lengthscale(data), ard=False)
-    return _annotated(data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), Q, inducing, whiten, seed)
+    return _annotated(
+        data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), Q, inducing, whiten, seed
+    )
 
 
 def cgpma(
@@ -97,9 +106,11 @@ def cgpma(
     whiten: bool = True,
     seed: int = 0,
 ) -> AnnotatedMOGP:
-    """Chained GPs for many annotators, independent of each other: CGPMA-C with `classes`, CGPMA-R without.
+    """Chained GPs for many annotators, independent of each other: CGPMA-C with `classes`, CGPMA-R
+    without.
 
-    prior       independent, unit variance (the documents' LMC with identity weights); one lengthscale a function
+    prior       independent, unit variance (the documents' LMC with identity weights); one
+                lengthscale a function
     inducing    points, a set for each function
     posterior   full, whitened
     likelihood  annotators whose reliability is a function of the input
@@ -111,7 +122,13 @@ def cgpma(
 
 
 def _annotated(
-    data: MultiOutputData, likelihood: Annotators, prior: Prior, sets: int, inducing: int, whiten: bool, seed: int
+    data: MultiOutputData,
+    likelihood: Annotators,
+    prior: Prior,
+    sets: int,
+    inducing: int,
+    whiten: bool,
+    seed: int,
 ) -> AnnotatedMOGP:
     return AnnotatedMOGP(
         prior=prior,
@@ -125,8 +142,9 @@ def _annotated(
 def _likelihood(data: MultiOutputData, classes: int | None) -> Annotators:
     if data.num_outputs != 1:
         raise ValueError(
-            f"annotations are one output with a column for each annotator, the data have {data.num_outputs} outputs; "
-            "build them with MultiOutputData.from_list([(X, annotations)])."
+            "annotations are one output with a column for each annotator, the data have"
+            f" {data.num_outputs} outputs; build them with MultiOutputData.from_list([(X,"
+            " annotations)])."
         )
     own = data.outputs[0]
     R = own.Y.shape[1]

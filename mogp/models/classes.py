@@ -1,4 +1,6 @@
-"""Named models of class labels: MOGPs-AR, MOCGPs-AR, MG-M, and the single-output G-A and G-M (Ma, chapters 3 and 4)."""
+"""Named models of class labels: MOGPs-AR, MOCGPs-AR, MG-M, and the single-output G-A and G-M (Ma,
+chapters 3 and 4).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from mogp.likelihoods.augment import Theta
 from mogp.likelihoods.multiclass import Covariance
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
-from mogp.priors import LMC, ExpandedLMC, Independent
+from mogp.priors import LMC, Independent
 
 _ROWS_FOR_DISTANCES = 500
 _IMAGES_FOR_SPREAD = 16
@@ -40,7 +42,6 @@ def mogps_ar(
     lengthscale: float | None = None,
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
-    expanded: bool = False,
     seed: int = 0,
 ) -> SparseMOGP:
     """Outputs with many classes, by augment and reduce (Ma, chapter 3).
@@ -54,14 +55,14 @@ def mogps_ar(
         data: labels 0, 1, … of each output.
         classes: number of classes of each output; the largest label and one if None.
         latents: latent GPs `Q`.
-        inducing: points a latent GP (k-means centres; random patches), or the inducing variables themselves.
+        inducing: points a latent GP (k-means centres; random patches), or the inducing variables
+            themselves.
         negatives: sampled wrong classes a row and step; all if None.
         covariance, theta: see `AugmentReduce`.
         lengthscale: start value; the median distance between inputs (patches) if None.
-        W: `[C, Q]` start values of the mixing weights; if None, random directions of a length that gives every
-            function unit variance (for images: between images).
+        W: `[C, Q]` start values of the mixing weights; if None, random directions of a length that
+            gives every function unit variance (for images: between images).
         patches: for images, how they are cut; None for plain inputs.
-        expanded: evaluate class by class, as the thesis's code does: same numbers, slow; to compare cost.
         seed: of all start values and of the sampled classes.
     """
     counts = _classes(data, classes)
@@ -76,11 +77,14 @@ def mogps_ar(
         )
         for d, (name, C) in enumerate(counts.items())
     }
-    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, expanded, seed)
+    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, seed)
 
 
-def mocgps_ar(data: MultiOutputData, patches: Patches, classes: Classes = None, **options: Any) -> SparseMOGP:
-    """Images with many classes: MOGPs-AR with latent GPs that are weighted sums over patches (Ma, chapter 4).
+def mocgps_ar(
+    data: MultiOutputData, patches: Patches, classes: Classes = None, **options: Any
+) -> SparseMOGP:
+    """Images with many classes: MOGPs-AR with latent GPs that are weighted sums over patches (Ma,
+    chapter 4).
 
     prior       LMC over all class functions, weighted-patch kernels
     inducing    patches, a set for each latent GP
@@ -103,7 +107,6 @@ def mg_m(
     lengthscale: float | None = None,
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
-    expanded: bool = False,
     seed: int = 0,
 ) -> SparseMOGP:
     """As MOGPs-AR with the softmax over all classes by Monte Carlo (Moreno-Muñoz et al. 2018).
@@ -113,13 +116,11 @@ def mg_m(
     posterior   full, whitened
     likelihood  softmax, `samples` draws a row and step
     """
-    if expanded and covariance == "exact":
-        raise ValueError("class by class there are no joint draws; use covariance='independent' with expanded=True.")
     likelihoods = {
         name: Softmax(C, samples, covariance=covariance, seed=seed + d)
         for d, (name, C) in enumerate(_classes(data, classes).items())
     }
-    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, expanded, seed)
+    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, seed)
 
 
 def g_a(
@@ -140,7 +141,8 @@ def g_a(
     posterior   full, whitened
     likelihood  softmax by augment and reduce, over all classes by default
 
-    `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not scaled up to the data.
+    `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not
+    scaled up to the data.
     """
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
@@ -165,7 +167,8 @@ def g_m(
     posterior   full, whitened
     likelihood  softmax, `samples` draws a row and step
 
-    `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not scaled up to the data.
+    `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not
+    scaled up to the data.
     """
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: Softmax(C, samples, seed=seed)}
@@ -180,7 +183,6 @@ def _mixed(
     lengthscale: float | None,
     W: npt.ArrayLike | None,
     patches: Patches | None,
-    expanded: bool,
     seed: int,
 ) -> SparseMOGP:
     if latents < 1:
@@ -188,7 +190,7 @@ def _mixed(
     outputs = PerOutput(likelihoods)
     outputs.check(data)
     kernels = _kernels(data, latents, lengthscale, patches, seed)
-    prior = (ExpandedLMC if expanded else LMC)(kernels, functions=outputs.num_functions, W=W, seed=seed)
+    prior = LMC(kernels, functions=outputs.num_functions, W=W, seed=seed)
     mixing = prior.W
     if patches is not None and W is None and mixing is not None:
         mixing.assign(mixing.numpy() / _spread(data, kernels, seed))
@@ -235,7 +237,10 @@ def _classes(data: MultiOutputData, classes: Classes) -> dict[str, int]:
             data.index(name)
         missing = [name for name in data.names if name not in classes]
         if missing:
-            raise ValueError(f"no number of classes for output {', '.join(map(repr, missing))}; name one for each.")
+            raise ValueError(
+                f"no number of classes for output {', '.join(map(repr, missing))}; name one for"
+                " each."
+            )
         return {name: int(classes[name]) for name in data.names}
     if len(classes) != data.num_outputs:
         raise ValueError(f"{len(classes)} numbers of classes for {data.num_outputs} outputs.")
@@ -244,7 +249,10 @@ def _classes(data: MultiOutputData, classes: Classes) -> dict[str, int]:
 
 def _one_output(data: MultiOutputData, classes: Classes) -> dict[str, int]:
     if data.num_outputs != 1:
-        raise ValueError(f"a single-output model, and {data.num_outputs} outputs; fit one model for each, or mogps_ar.")
+        raise ValueError(
+            f"a single-output model, and {data.num_outputs} outputs; fit one model for each, or"
+            " mogps_ar."
+        )
     return _classes(data, classes)
 
 
@@ -255,25 +263,38 @@ def _kernels(
         start = median_distance(data.X, seed) if lengthscale is None else lengthscale
         return KernelStack(unit_kernels(count, data.input_dim, start))
     if lengthscale is None:
-        few = data.X[np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)]
-        lengthscale = median_distance(np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed)
+        few = data.X[
+            np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)
+        ]
+        lengthscale = median_distance(
+            np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed
+        )
     return PatchStack(patches.kernels(count, lengthscale, seed), table=data.X)
 
 
 def _spread(data: MultiOutputData, kernels: KernelStack, seed: int) -> npt.NDArray[np.float64]:
     """How much each latent GP varies between images, as a standard deviation `[G]`.
 
-    Most of the variance of a sum over patches is common to all images, which are mostly paper, and says nothing about
-    their classes. Class functions that start with unit variance *between* images learn from the first step on.
+    Most of the variance of a sum over patches is common to all images, which are mostly paper, and
+    says nothing about their classes. Class functions that start with unit variance *between* images
+    learn from the first step on.
     """
-    few = np.random.default_rng(seed).choice(len(data.X), min(len(data.X), _IMAGES_FOR_SPREAD), replace=False)
+    few = np.random.default_rng(seed).choice(
+        len(data.X), min(len(data.X), _IMAGES_FOR_SPREAD), replace=False
+    )
     K = np.asarray(kernels.K(tf.constant(data.X[few], gpflow.default_float())))
-    spread: npt.NDArray[np.float64] = np.sqrt(np.maximum(np.trace(K, axis1=1, axis2=2) / len(few) - K.mean((1, 2)), 0))
+    spread: npt.NDArray[np.float64] = np.sqrt(
+        np.maximum(np.trace(K, axis1=1, axis2=2) / len(few) - K.mean((1, 2)), 0)
+    )
     return np.where(spread > 0, spread, 1.0)
 
 
 def _inducing(
-    data: MultiOutputData, inducing: int | InducingPoints, sets: int | None, patches: Patches | None, seed: int
+    data: MultiOutputData,
+    inducing: int | InducingPoints,
+    sets: int | None,
+    patches: Patches | None,
+    seed: int,
 ) -> InducingPoints:
     if isinstance(inducing, InducingPoints):
         return inducing
@@ -285,7 +306,11 @@ def _inducing(
 def median_distance(X: npt.NDArray[np.float64], seed: int) -> float:
     """Between different inputs, on a random subset of them."""
     rng = np.random.default_rng(seed)
-    few = X if len(X) <= _ROWS_FOR_DISTANCES else X[rng.choice(len(X), _ROWS_FOR_DISTANCES, replace=False)]
+    few = (
+        X
+        if len(X) <= _ROWS_FOR_DISTANCES
+        else X[rng.choice(len(X), _ROWS_FOR_DISTANCES, replace=False)]
+    )
     distances = pdist(few)
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0

@@ -1,4 +1,6 @@
-"""Named models with one likelihood for each output: chained GPs (CGP, CCGP, ACCGP) and HetMOGP, by prior."""
+"""Named models with one likelihood for each output: chained GPs (CGP, CCGP, ACCGP) and HetMOGP, by
+prior.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
-from mogp.batches import Batch, BatchSource
 from mogp.data import MultiOutputData
+from mogp.data.batches import Batch, BatchSource
 from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints, kmeans_points
 from mogp.kernels import ConvolvedStack, SmoothedStack, unit_kernels
 from mogp.likelihoods import PerOutput
@@ -35,8 +37,8 @@ def hetmogp_lmc(
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
 
-    prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3 from 6 outputs on),
-                in `copies` that share kernel and inducing inputs
+    prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3
+                from 6 outputs on), in `copies` that share kernel and inducing inputs
     inducing    points, a set for each latent GP
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
@@ -66,23 +68,36 @@ def hetmogp_cpm(
 ) -> SparseMOGP:
     """Heterogeneous outputs whose functions are smoothed latent GPs (Giraldo, chapter 5).
 
-    prior       convolution process (CPM); `latents` GPs, by default one a function (3 from 6 outputs on), in `copies`
-                with weights of their own
-    inducing    points on the "functions", a set for each (as published: functions then share hyper-parameters only);
-                one "joint" block of them with the full prior; or points on the "latents"
+    prior       convolution process (CPM); `latents` GPs, by default one a function (3 from 6
+                outputs on), in `copies` with weights of their own
+    inducing    points on the "functions", a set for each (as published: functions then share
+                hyper-parameters only); one "joint" block of them with the full prior; or points on
+                the "latents"
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
     """
     if on not in ("functions", "latents", "joint"):
-        raise ValueError(f'on={on!r}; inducing points are on the "functions", the "latents" or "joint".')
+        raise ValueError(
+            f'on={on!r}; inducing points are on the "functions", the "latents" or "joint".'
+        )
     outputs = _per_output(data, likelihoods)
     J, Q, width = outputs.num_functions, _latents(data, outputs, latents), _lengthscale(data)
-    points: InducingPoints = kmeans_points(data, inducing, sets=Q if on == "latents" else J, seed=seed)
+    points: InducingPoints = kmeans_points(
+        data, inducing, sets=Q if on == "latents" else J, seed=seed
+    )
     if on != "latents":
         points = FunctionPoints(points.Z.numpy(), joint=on == "joint")
     return SparseMOGP(
         prior=CPM(
-            ConvolvedStack(J, Q, data.input_dim, lengthscales=width, smoothing=0.3 * width, copies=copies, seed=seed)
+            ConvolvedStack(
+                J,
+                Q,
+                data.input_dim,
+                lengthscales=width,
+                smoothing=0.3 * width,
+                copies=copies,
+                seed=seed,
+            )
         ),
         inducing=points,
         posterior=Full(whiten),
@@ -101,7 +116,8 @@ def ccgp(
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
-    """Correlated chained GP: one output whose likelihood parameters share latent GPs (Giraldo, chapter 3).
+    """Correlated chained GP: one output whose likelihood parameters share latent GPs (Giraldo,
+    chapter 3).
 
     prior       LMC over the parameters of one likelihood
     inducing    points, a set for each latent GP
@@ -109,7 +125,15 @@ def ccgp(
     likelihood  any with several latent functions
     """
     _one_output(data)
-    return hetmogp_lmc(data, likelihood, latents=latents, copies=copies, inducing=inducing, whiten=whiten, seed=seed)
+    return hetmogp_lmc(
+        data,
+        likelihood,
+        latents=latents,
+        copies=copies,
+        inducing=inducing,
+        whiten=whiten,
+        seed=seed,
+    )
 
 
 def ccgp_cpm(
@@ -124,8 +148,8 @@ def ccgp_cpm(
 ) -> SparseMOGP:
     """Correlated chained GP with a convolution process (Giraldo, chapter 6).
 
-    prior       convolution process (CPM) over the parameters of one likelihood; `latents` GPs, each in `copies`, by
-                default one a parameter
+    prior       convolution process (CPM) over the parameters of one likelihood; `latents` GPs, each
+                in `copies`, by default one a parameter
     inducing    points on the latent GPs, a set for each, which its copies share
     posterior   full, whitened
     likelihood  any
@@ -133,7 +157,14 @@ def ccgp_cpm(
     _one_output(data)
     R = likelihood.latent_dim or 1 if copies is None else copies
     return hetmogp_cpm(
-        data, likelihood, latents=latents, copies=R, inducing=inducing, on="latents", whiten=whiten, seed=seed
+        data,
+        likelihood,
+        latents=latents,
+        copies=R,
+        inducing=inducing,
+        on="latents",
+        whiten=whiten,
+        seed=seed,
     )
 
 
@@ -150,10 +181,12 @@ def ccgp_vik(
 ) -> SparseMOGP:
     """Correlated chained GP with variational inducing kernels (Giraldo, chapter 6).
 
-    prior       convolution process (CPM) as in `ccgp_cpm`; in the `variant` of the "thesis" over latent GPs that are
-                smoothed once more, which is a CPM with other names for its parameters
-    inducing    points on smoothed latent GPs: "classical" (Álvarez et al. 2010) their widths are variational
-                parameters that leave the prior alone, in the "thesis" they are the prior's
+    prior       convolution process (CPM) as in `ccgp_cpm`; in the `variant` of the "thesis" over
+                latent GPs that are smoothed once more, which is a CPM with other names for its
+                parameters
+    inducing    points on smoothed latent GPs: "classical" (Álvarez et al. 2010) their widths are
+                variational parameters that leave the prior alone, in the "thesis" they are the
+                prior's
     posterior   full, whitened
     likelihood  any
     """
@@ -166,10 +199,19 @@ def ccgp_vik(
     options["copies"] = J if copies is None else copies
     points: InducingPoints = kmeans_points(data, inducing, sets=Q, seed=seed)
     if variant == "classical":
-        kernels, points = ConvolvedStack(J, Q, data.input_dim, **options), SmoothedPoints(points.Z.numpy(), 0.3 * width)
+        kernels, points = (
+            ConvolvedStack(J, Q, data.input_dim, **options),
+            SmoothedPoints(points.Z.numpy(), 0.3 * width),
+        )
     else:
         kernels = SmoothedStack(J, Q, data.input_dim, width=0.3 * width, **options)
-    return SparseMOGP(prior=CPM(kernels), inducing=points, posterior=Full(whiten), likelihood=outputs, names=data.names)
+    return SparseMOGP(
+        prior=CPM(kernels),
+        inducing=points,
+        posterior=Full(whiten),
+        likelihood=outputs,
+        names=data.names,
+    )
 
 
 def accgp(
@@ -181,18 +223,25 @@ def accgp(
     whiten: bool = True,
     seed: int = 0,
 ) -> AugmentedMOGP:
-    """Augmented correlated chained GP: a CCGP trained on its output and a copy of it (Giraldo, chapter 3).
+    """Augmented correlated chained GP: a CCGP trained on its output and a copy of it (Giraldo,
+    chapter 3).
 
     prior       LMC over the parameters of both, so that the copy has weights of its own
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  any with several latent functions, twice
 
-    Train it and predict with the data of one output; the first of the two outputs is the one to report.
+    Train it and predict with the data of one output; the first of the two outputs is the one to
+    report.
     """
     _one_output(data)
     twice = hetmogp_lmc(
-        twofold(data), [likelihood, likelihood], latents=latents, inducing=inducing, whiten=whiten, seed=seed
+        twofold(data),
+        [likelihood, likelihood],
+        latents=latents,
+        inducing=inducing,
+        whiten=whiten,
+        seed=seed,
     )
     return AugmentedMOGP(twice.prior, twice.inducing, twice.likelihood, Full(whiten), twice.names)
 
@@ -202,11 +251,11 @@ class AugmentedMOGP(SparseMOGP):
 
     The objective counts every observation twice,
 
-    $$\hat{\mathcal L} = \frac N{|A|}\sum_{a\in A}\mathbb E\log p(y_a\mid f_1) + \frac N{|B|}\sum_{b\in B}
-      \mathbb E\log p(y_b\mid f_2) - \mathrm{KL},$$
+    $$\hat{\mathcal L} = \frac N{|A|}\sum_{a\in A}\mathbb E\log p(y_a\mid f_1) + \frac
+      N{|B|}\sum_{b\in B} \mathbb E\log p(y_b\mid f_2) - \mathrm{KL},$$
 
-    with independent draws $A$, $B$ of half a mini-batch each: no bound on the evidence, nor comparable with one.
-    Predictions are those of the first output unless the copy is named.
+    with independent draws $A$, $B$ of half a mini-batch each: no bound on the evidence, nor
+    comparable with one. Predictions are those of the first output unless the copy is named.
     """
 
     def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> BatchSource:
@@ -216,7 +265,8 @@ class AugmentedMOGP(SparseMOGP):
             return copies.batches(None, seed)
         if not isinstance(size, int | np.integer) or size < 2:
             raise ValueError(
-                f"batch_size={size!r}; an augmented model takes one number of at least 2, halved for each copy."
+                f"batch_size={size!r}; an augmented model takes one number of at least 2, halved"
+                " for each copy."
             )
         return copies.batches([int(size) // 2] * 2, seed)
 
@@ -252,9 +302,15 @@ def _both(data: MultiOutputData) -> MultiOutputData:
 
 
 def cgp(
-    data: MultiOutputData, likelihood: Likelihood, *, inducing: int = 20, whiten: bool = True, seed: int = 0
+    data: MultiOutputData,
+    likelihood: Likelihood,
+    *,
+    inducing: int = 20,
+    whiten: bool = True,
+    seed: int = 0,
 ) -> SparseMOGP:
-    """Chained GP: one output, an independent GP for each parameter of its likelihood (Saul et al. 2016).
+    """Chained GP: one output, an independent GP for each parameter of its likelihood (Saul et al.
+    2016).
 
     prior       independent, a kernel for each function
     inducing    points, a set for each function
@@ -294,15 +350,16 @@ def _warn_of_constants(data: MultiOutputData) -> None:
     if len(still):
         which = ", ".join(map(str, still))
         warnings.warn(
-            f"input column {which} is constant: it cannot tell rows apart, and its lengthscales will not be learned. "
-            "Drop it.",
+            f"input column {which} is constant: it cannot tell rows apart, and its lengthscales"
+            " will not be learned. Drop it.",
             stacklevel=4,
         )
     for own in data.outputs:
         if len(own) > 1 and np.ptp(own.Y) == 0:
             warnings.warn(
-                f"all {len(own)} targets of output {own.name!r} are {own.Y.flat[0]:g}: there is nothing to learn about "
-                "their spread, and a likelihood without a lower bound on it may run away. Check the column.",
+                f"all {len(own)} targets of output {own.name!r} are {own.Y.flat[0]:g}: there is"
+                " nothing to learn about their spread, and a likelihood without a lower bound on"
+                " it may run away. Check the column.",
                 stacklevel=4,
             )
 
@@ -317,10 +374,15 @@ def _latents(data: MultiOutputData, outputs: PerOutput, latents: int | None) -> 
 
 def _one_output(data: MultiOutputData) -> None:
     if data.num_outputs != 1:
-        raise ValueError(f"a chained GP has one output, the data have {data.num_outputs}; use hetmogp_lmc for several.")
+        raise ValueError(
+            f"a chained GP has one output, the data have {data.num_outputs}; use hetmogp_lmc for"
+            " several."
+        )
 
 
 def _lengthscale(data: MultiOutputData) -> float:
-    """A tenth of the diagonal of the box that holds the inputs, at the scale of standardised inputs."""
+    """A tenth of the diagonal of the box that holds the inputs, at the scale of standardised
+    inputs.
+    """
     span = np.ptp(data.X, axis=0)
     return max(float(np.linalg.norm(span)) / 10, 1e-3)

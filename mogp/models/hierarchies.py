@@ -1,4 +1,6 @@
-"""Named models for outputs with replicas: HMOGP-LV, LVMOGP, the Bayesian GPLVM, and sparse baselines."""
+"""Named models for outputs with replicas: HMOGP-LV, LVMOGP, the Bayesian GPLVM, and sparse
+baselines.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,23 @@ from gpflow.likelihoods import Bernoulli, Poisson, ScalarLikelihood
 from gpflow.utilities import set_trainable
 
 from mogp.data import Array, MultiOutputData, Output
+from mogp.data.padded import distinct_inputs
 from mogp.inducing import InducingPoints, ReplicaPoints, kmeans_points, replica_points
 from mogp.kernels import expected_k, hierarchical, unit_kernels
 from mogp.kernels.hierarchy import tree_size
 from mogp.likelihoods import Gaussian
-from mogp.models.exact_hierarchies import default_lengthscale
+from mogp.models.exact.hierarchies import default_lengthscale
 from mogp.models.latent import LatentMOGP
-from mogp.models.latent_start import Smoothed, Start, check_start, smooth, start_values, whitened_mean
+from mogp.models.latent_start import (
+    Smoothed,
+    Start,
+    check_start,
+    smooth,
+    start_values,
+    whitened_mean,
+)
 from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
-from mogp.padded import distinct_inputs
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent, Marginals
 
@@ -43,8 +52,8 @@ def hmogp_lv(
 ) -> LatentMOGP:
     r"""Hierarchical multi-output GP with latent variables (Ma, Leroy and Álvarez; Ma, chapter 5).
 
-    kernel      $k_H(h_d, h_{d'})\,\big(k_g(x, x') + \mathbb 1[r = r'] k_f(x, x')\big)$: a hierarchy of replicas, or of
-                any depth with `tree`
+    kernel      $k_H(h_d, h_{d'})\,\big(k_g(x, x') + \mathbb 1[r = r'] k_f(x, x')\big)$: a hierarchy
+                of replicas, or of any depth with `tree`
     inducing    a grid of inputs with replica numbers and latent points
     posterior   Kronecker, whitened, and $q(H)$
     likelihood  Gaussian with a noise variance for each output, or one of a single function for all
@@ -55,7 +64,8 @@ def hmogp_lv(
         inducing: rows of $Z^X$ taken from each output (the documents' $M_X$), or the points.
         latent_inducing: $M_H$.
         kernels: on the inputs, from the root of the hierarchy to the replicas; Matérn-3/2 if None.
-        tree: `[R, L]` paths of the replicas through the levels below the root, for hierarchies of three levels or more.
+        tree: `[R, L]` paths of the replicas through the levels below the root, for hierarchies of
+            three levels or more.
         likelihood: None for Gaussian targets.
         start: of the latent variables: "pca" of the smoothed outputs, "gplvm" on them, "random".
         nodes: see `LatentMOGP`.
@@ -63,9 +73,13 @@ def hmogp_lv(
     """
     if kernels is None:
         levels = 2 if tree is None else np.atleast_2d(np.asarray(tree)).shape[1] + 1
-        kernels = [Matern32(variance=v, lengthscales=default_lengthscale(data)) for v in _shares(levels)]
+        kernels = [
+            Matern32(variance=v, lengthscales=default_lengthscale(data)) for v in _shares(levels)
+        ]
     kernel = hierarchical(kernels, data.input_dim, tree)
-    return _latent(data, kernel, latent_dim, inducing, latent_inducing, likelihood, start, nodes, seed)
+    return _latent(
+        data, kernel, latent_dim, inducing, latent_inducing, likelihood, start, nodes, seed
+    )
 
 
 def lvmogp(
@@ -80,7 +94,8 @@ def lvmogp(
     nodes: int = 7,
     seed: int = 0,
 ) -> LatentMOGP:
-    r"""Latent-variable multi-output GP (Dai, Álvarez and Lawrence 2017): replicas are repeated observations.
+    r"""Latent-variable multi-output GP (Dai, Álvarez and Lawrence 2017): replicas are repeated
+    observations.
 
     kernel      $k_H(h_d, h_{d'})\,k_X(x, x')$, squared exponential
     inducing    a grid of inputs and latent points
@@ -93,31 +108,52 @@ def lvmogp(
     if isinstance(inducing, int):
         inducing = _without_replicas(replica_points(data, inducing))
     on_x = hierarchical([one], data.input_dim)
-    return _latent(data, on_x, latent_dim, inducing, latent_inducing, likelihood, start, nodes, seed)
+    return _latent(
+        data, on_x, latent_dim, inducing, latent_inducing, likelihood, start, nodes, seed
+    )
 
 
 def bayesian_gplvm(
-    Y: npt.ArrayLike, *, latent_dim: int = 2, latent_inducing: int = 20, noise: float = 0.1, seed: int = 0
+    Y: npt.ArrayLike,
+    *,
+    latent_dim: int = 2,
+    latent_inducing: int = 20,
+    noise: float = 0.1,
+    seed: int = 0,
 ) -> tuple[LatentMOGP, MultiOutputData]:
     r"""Bayesian GPLVM (Titsias and Lawrence 2010): a latent variable for each row of `Y [N, C]`.
 
     A row is an output of a `LatentMOGP`, a column an input, and columns are independent:
-    $\mathrm{cov}[f_n(c), f_{n'}(c')] = k_H(h_n, h_{n'})\,\mathbb 1[c = c']$. Returns the model and the data it reads.
-    One noise level for all rows is what the original has: `set_trainable(model.noise, False)` keeps it.
+    $\mathrm{cov}[f_n(c), f_{n'}(c')] = k_H(h_n, h_{n'})\,\mathbb 1[c = c']$. Returns the model and
+    the data it reads. One noise level for all rows is what the original has:
+    `set_trainable(model.noise, False)` keeps it.
     """
     table = np.asarray(Y, dtype=float)
     if table.ndim != 2 or not np.isfinite(table).all():
         raise ValueError(f"Y has shape {table.shape}; expected [rows, columns] of finite numbers.")
     C = table.shape[1]
-    data = MultiOutputData.from_arrays(np.eye(C), table.T, names=[f"row {n}" for n in range(len(table))])
+    data = MultiOutputData.from_arrays(
+        np.eye(C), table.T, names=[f"row {n}" for n in range(len(table))]
+    )
     columns = hierarchical([Linear(variance=1.0)], C)
     points = ReplicaPoints(np.eye(C), np.zeros(C, int))
     set_trainable(columns, False)
     set_trainable(points, False)
     smoothed = Smoothed(table, np.ones(table.shape))
     found = start_values("pca", smoothed, len(table), latent_dim, latent_inducing, seed)
-    latent_kernel = SquaredExponential(variance=max(float(table.var()), 1e-6), lengthscales=np.ones(latent_dim))
-    model = LatentMOGP(columns, latent_kernel, points, found.Z, found.mean, found.var, noise=noise, names=data.names)
+    latent_kernel = SquaredExponential(
+        variance=max(float(table.var()), 1e-6), lengthscales=np.ones(latent_dim)
+    )
+    model = LatentMOGP(
+        columns,
+        latent_kernel,
+        points,
+        found.Z,
+        found.mean,
+        found.var,
+        noise=noise,
+        names=data.names,
+    )
     _explain(model, table, np.ones(table.shape))
     return model, data
 
@@ -130,9 +166,11 @@ def hgp_ind(
     tree: npt.ArrayLike | None = None,
     noise: float = 0.1,
 ) -> ReplicaMOGP:
-    r"""Hierarchical GPs, one for each output, with inducing inputs that carry replica numbers ("HGPInd").
+    r"""Hierarchical GPs, one for each output, with inducing inputs that carry replica numbers
+    ("HGPInd").
 
-    prior       independent: $k_g + \mathbb 1[r = r'] k_f$ for each output, with parameters of its own
+    prior       independent: $k_g + \mathbb 1[r = r'] k_f$ for each output, with parameters of its
+                own
     inducing    points with replica numbers, a set for each output
     posterior   full, whitened
     likelihood  Gaussian, a noise variance for each output
@@ -145,8 +183,14 @@ def hgp_ind(
     own = []
     for _ in range(D):
         levels = 2 if tree is None else np.atleast_2d(np.asarray(tree)).shape[1] + 1
-        fresh = [Matern32(variance=v, lengthscales=default_lengthscale(data)) for v in _shares(levels)]
-        own.append(hierarchical([gpflow.utilities.deepcopy(k) for k in kernels] if kernels else fresh, P, tree))
+        fresh = [
+            Matern32(variance=v, lengthscales=default_lengthscale(data)) for v in _shares(levels)
+        ]
+        own.append(
+            hierarchical(
+                [gpflow.utilities.deepcopy(k) for k in kernels] if kernels else fresh, P, tree
+            )
+        )
     return ReplicaMOGP(
         prior=Independent(own),
         inducing=inducing,
@@ -156,20 +200,34 @@ def hgp_ind(
 
 
 def lmc_stacked(
-    data: MultiOutputData, *, latents: int = 2, inducing: int | InducingPoints = 20, noise: float = 0.1, seed: int = 0
+    data: MultiOutputData,
+    *,
+    latents: int = 2,
+    inducing: int | InducingPoints = 20,
+    noise: float = 0.1,
+    seed: int = 0,
 ) -> ReplicaMOGP:
-    """LMC that takes replicas for repeated observations of one function: the flat baseline of HMOGP-LV.
+    """LMC that takes replicas for repeated observations of one function: the flat baseline of
+    HMOGP-LV.
 
     prior       LMC, `latents` squared exponential GPs
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  Gaussian, a noise variance for each output
     """
-    flat = kmeans_points(data, inducing, seed=seed).Z.numpy() if isinstance(inducing, int) else inducing.Z.numpy()
+    flat = (
+        kmeans_points(data, inducing, seed=seed).Z.numpy()
+        if isinstance(inducing, int)
+        else inducing.Z.numpy()
+    )
     Z = np.repeat(flat[None], latents, axis=0) if flat.ndim == 2 else flat
     kernels = unit_kernels(latents, data.input_dim, default_lengthscale(data))
     return ReplicaMOGP(
-        prior=LMC([hierarchical([k], data.input_dim) for k in kernels], functions=data.num_outputs, seed=seed),
+        prior=LMC(
+            [hierarchical([k], data.input_dim) for k in kernels],
+            functions=data.num_outputs,
+            seed=seed,
+        ),
         inducing=ReplicaPoints(Z, np.zeros(Z.shape[:-1], int)),
         posterior=Full(whiten=True),
         likelihood={name: Gaussian(variance=noise) for name in data.names},
@@ -177,7 +235,9 @@ def lmc_stacked(
 
 
 class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
-    """A `SparseMOGP` whose kernels read `[x, replica]`, with the predictions of models with replicas."""
+    """A `SparseMOGP` whose kernels read `[x, replica]`, with the predictions of models with
+    replicas.
+    """
 
     @property
     def input_dim(self) -> int:
@@ -221,7 +281,10 @@ class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
 def replica_as_input(data: MultiOutputData) -> MultiOutputData:
     """The same observations with the replica number as last column of the inputs."""
     X, rows = distinct_inputs(data)
-    outputs = [Output(o.name, r, o.Y, o.observed, o.replica) for o, r in zip(data.outputs, rows, strict=True)]
+    outputs = [
+        Output(o.name, r, o.Y, o.observed, o.replica)
+        for o, r in zip(data.outputs, rows, strict=True)
+    ]
     return MultiOutputData(X, tuple(outputs))
 
 
@@ -254,10 +317,14 @@ def _latent(
 
 
 def _explain(model: LatentMOGP, F: Array, known: Array) -> None:
-    """Set the posterior mean so that the functions at $Z^X$ come close to `F [D, M_X]` where they are known."""
+    """Set the posterior mean so that the functions at $Z^X$ come close to `F [D, M_X]` where they
+    are known.
+    """
     factors = model.factors()
     Psi = expected_k(model.latent_kernel, factors.Z_h, model.latent_mean, model.latent_var)
-    model.q_mu.assign(whitened_mean(F, known, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy()))
+    model.q_mu.assign(
+        whitened_mean(F, known, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy())
+    )
 
 
 def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
@@ -292,7 +359,9 @@ def _sets(parts: Sequence[ReplicaPoints]) -> ReplicaPoints:
         missing = size - len(own)
         step = np.ptp(own, axis=0).max() / (4 * size) + 1e-3
         again = np.arange(missing) % len(own)
-        Z.append(np.concatenate([own, own[again] + step * (1 + np.arange(missing)[:, None] // len(own))]))
+        Z.append(
+            np.concatenate([own, own[again] + step * (1 + np.arange(missing)[:, None] // len(own))])
+        )
         replica.append(np.concatenate([numbers, numbers[again]]))
     return ReplicaPoints(np.stack(Z), np.stack(replica))
 

@@ -1,4 +1,6 @@
-"""MLGPF: points with some of many labels, by a factor model of Gaussian processes (Panos, chapter 4)."""
+"""MLGPF: points with some of many labels, by a factor model of Gaussian processes (Panos, chapter
+4).
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from gpflow.utilities import set_trainable
 from scipy.sparse import csr_array
 from scipy.special import expit, log_expit
 
-from mogp.batches import Batch
 from mogp.data import Array, MultiOutputData
+from mogp.data.batches import Batch
+from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.inducing import InducingPoints, kmeans_points, subspace_points
 from mogp.kernels import parameters_read_once
-from mogp.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.likelihoods import BernoulliLabels
 from mogp.likelihoods.logistic import log_expected_sigmoid
 from mogp.models.sparse import SparseMOGP
@@ -35,28 +37,38 @@ _ROUNDING = 1e-10
 
 
 class Ranking(NamedTuple):
-    """The best labels of each point, best first: their numbers `[N, k]` and their scores `[N, k]`."""
+    """The best labels of each point, best first: their numbers `[N, k]` and their scores
+    `[N, k]`.
+    """
 
     labels: npt.NDArray[np.int64]
     scores: Array
 
 
 class LabelMOGP(SparseMOGP):
-    r"""A `SparseMOGP` whose one output is labels: $f_k(x) = \sum_p\phi_{kp}h_p(x) + b_k$, $p(y_k = 1) = \sigma(f_k)$.
+    r"""A `SparseMOGP` whose one output is labels: $f_k(x) = \sum_p\phi_{kp}h_p(x) + b_k$,
+    $p(y_k = 1) = \sigma(f_k)$.
 
-    Prediction goes through the points in blocks, so that the table of all points and labels is never held, unless it is
-    what was asked for. Inputs are dense or SciPy sparse.
+    Prediction goes through the points in blocks, so that the table of all points and labels is
+    never held, unless it is what was asked for. Inputs are dense or SciPy sparse.
     """
 
     prior: MixingPrior
 
     def top_labels(self, Xnew: Any, k: int = 5) -> Ranking:
-        r"""The `k` labels with the largest mean utilities $\bar f_k = \sum_p\phi_{kp}\bar h_p + b_k$ at each point."""
+        r"""The `k` labels with the largest mean utilities
+        $\bar f_k = \sum_p\phi_{kp}\bar h_p + b_k$ at each point.
+        """
         if not 1 <= k <= self.prior.num_functions:
-            raise ValueError(f"k={k} of {self.prior.num_functions} labels; ask for at least one, and at most all.")
+            raise ValueError(
+                f"k={k} of {self.prior.num_functions} labels; ask for at least one, and at most"
+                " all."
+            )
         found = [tf.math.top_k(scores, k) for scores in self._means(Xnew)]
         return Ranking(
-            np.concatenate([np.empty((0, k), np.int64), *(np.asarray(one.indices) for one in found)]),
+            np.concatenate(
+                [np.empty((0, k), np.int64), *(np.asarray(one.indices) for one in found)]
+            ),
             np.concatenate([np.empty((0, k)), *(np.asarray(one.values) for one in found)]),
         )
 
@@ -70,17 +82,23 @@ class LabelMOGP(SparseMOGP):
         return self._table(likelihood.predictive(view)[0] for view in self._views(Xnew))
 
     def log_odds(self, Xnew: Any) -> Array:
-        r"""$\log\frac{p_k}{1 - p_k}$ of the probabilities $p_k = \mathbb E\,\sigma(f_k)$, `[N, K]`, however small."""
+        r"""$\log\frac{p_k}{1 - p_k}$ of the probabilities $p_k = \mathbb E\,\sigma(f_k)$, `[N, K]`,
+        however small.
+        """
         return self._table(_log_odds_of(view.marginals()) for view in self._views(Xnew))
 
     def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
-        r"""$\sum_k \log p(y_{nk})$ of each point, labels taken one by one, by the name of the output."""
+        r"""$\sum_k \log p(y_{nk})$ of each point, labels taken one by one, by the name of the
+        output.
+        """
         self.check(data)
         parts = [super(LabelMOGP, self).predict_log_density(own) for own in self._parts(data)]
         return {self.names[0]: tf.concat([part[self.names[0]] for part in parts], 0)}
 
     def elbo(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
-        """The evidence lower bound, estimated on a batch; of all the data, exactly, in blocks of points."""
+        """The evidence lower bound, estimated on a batch; of all the data, exactly, in blocks of
+        points.
+        """
         if isinstance(data, Batch):
             return super().elbo(data)
         self.check(data)
@@ -97,32 +115,38 @@ class LabelMOGP(SparseMOGP):
     def given(self, Xnew: Any, known: Any) -> Array:
         r"""Utilities of all labels, `[N, K]`, at points of which some labels are known.
 
-        With $q(h) = \prod_p\mathcal N(h_p \mid m_p, s_p)$ at a point and $y_k = \pm1$ for the labels $k$ in $o$ that
-        are known, $h$ is taken to be the most probable one,
+        With $q(h) = \prod_p\mathcal N(h_p \mid m_p, s_p)$ at a point and $y_k = \pm1$ for the
+        labels $k$ in $o$ that are known, $h$ is taken to be the most probable one,
 
         $$\hat h = \arg\min_h \sum_{k\in o}\mathrm{softplus}\big(-y_k(\phi_k^\top h + b_k)\big)
           + \tfrac12\sum_p\frac{(h_p - m_p)^2}{s_p},$$
 
-        found by Newton's method on $f_o$, whose prior covariance is $C = \Phi_o\,\mathrm{diag}(s)\,\Phi_o^\top$. Where
-        nothing is known these are the `scores`.
+        found by Newton's method on $f_o$, whose prior covariance is
+        $C = \Phi_o\,\mathrm{diag}(s)\,\Phi_o^\top$. Where nothing is known these are the `scores`.
 
         Args:
             Xnew: points `[N, P]`.
-            known: `[N, K]`, 1 for a label that a point has, -1 for one it has not, 0 (or no entry) where that is not
-                known.
+            known: `[N, K]`, 1 for a label that a point has, -1 for one it has not, 0 (or no entry)
+                where that is not known.
         """
         X, signs = self._rows(Xnew), csr_array(known)
         if signs.shape != (X.shape[0], self.prior.num_functions):
             raise ValueError(
-                f"known has shape {signs.shape}; expected ({X.shape[0]}, {self.prior.num_functions}), a row a point."
+                f"known has shape {signs.shape}; expected ({X.shape[0]},"
+                f" {self.prior.num_functions}), a row a point."
             )
         strange = np.setdiff1d(signs.data, [-1, 0, 1])
         if len(strange):
-            raise ValueError(f"known has entries {strange[:3].tolist()}; expected 1, -1, and 0 where it is not known.")
+            raise ValueError(
+                f"known has entries {strange[:3].tolist()}; expected 1, -1, and 0 where it is not"
+                " known."
+            )
         signs.eliminate_zeros()
         most = int(np.diff(signs.indptr).max(initial=0))
         factors = self.factors()
-        blocks = _blocks(X.shape[0], max(self.prior.num_functions, most * (most + self.prior.num_latents)))
+        blocks = _blocks(
+            X.shape[0], max(self.prior.num_functions, most * (most + self.prior.num_latents))
+        )
         return self._table(self._given(X[rows], signs[rows], factors) for rows in blocks)
 
     def _given(self, X: Matrix, signs: csr_array, factors: Factors) -> Array:
@@ -131,9 +155,13 @@ class LabelMOGP(SparseMOGP):
         s = np.maximum(s, 0)
         prior = self.prior
         labels, y = _padded(signs)
-        own = (np.eye(prior.num_functions) if prior.W is None else np.asarray(prior.W))[labels] * (y != 0)[..., None]
+        own = (np.eye(prior.num_functions) if prior.W is None else np.asarray(prior.W))[labels] * (
+            y != 0
+        )[..., None]
         offset = 0 if prior.bias is None else np.asarray(prior.bias)[labels]
-        slope = _mode_slope(y, np.einsum("nop,np->no", own, m) + offset, (own * s[:, None]) @ own.transpose(0, 2, 1))
+        slope = _mode_slope(
+            y, np.einsum("nop,np->no", own, m) + offset, (own * s[:, None]) @ own.transpose(0, 2, 1)
+        )
         h = m + s * np.einsum("nop,no->np", own, slope)
         return np.asarray(prior.mix(tf.constant(h, gpflow.default_float())))
 
@@ -142,11 +170,15 @@ class LabelMOGP(SparseMOGP):
         X = sparse_rows(Xnew) if is_sparse(Xnew) else np.asarray(Xnew)
         wrong = int(np.sum(~np.isfinite(X.data if is_sparse(X) else X)))
         if wrong:
-            raise ValueError(f"Xnew has {wrong} entries that are NaN or infinite; inputs must be finite numbers.")
+            raise ValueError(
+                f"Xnew has {wrong} entries that are NaN or infinite; inputs must be finite numbers."
+            )
         return X
 
     def _means(self, Xnew: Any) -> Iterator[tf.Tensor]:
-        r"""Mean utilities of block after block, from $\bar h_p(x) = k(x, Z)\alpha_p$: no variance is computed."""
+        r"""Mean utilities of block after block, from $\bar h_p(x) = k(x, Z)\alpha_p$: no variance
+        is computed.
+        """
         X, prior, alpha = self._rows(Xnew), self.prior, self.posterior.weights(self.factors())
         for rows in _blocks(X.shape[0], prior.num_functions):
             Kuf = self.inducing.Kuf(prior.kernels, self._inputs(X[rows]))
@@ -164,11 +196,15 @@ class LabelMOGP(SparseMOGP):
 
     @property
     def _width(self) -> int:
-        """Numbers that a point takes where variances are computed: `K` of them, and `M` for every latent GP."""
+        """Numbers that a point takes where variances are computed: `K` of them, and `M` for every
+        latent GP.
+        """
         return max(self.prior.num_functions, self.prior.num_latents * self.inducing.num_inducing)
 
     def _table(self, blocks: Iterable[Any]) -> Array:
-        return np.concatenate([np.empty((0, self.prior.num_functions)), *(np.asarray(one) for one in blocks)])
+        return np.concatenate(
+            [np.empty((0, self.prior.num_functions)), *(np.asarray(one) for one in blocks)]
+        )
 
 
 def _blocks(points: int, width: int) -> Iterator[slice]:
@@ -182,7 +218,9 @@ def _log_odds_of(f: Marginals) -> tf.Tensor:
 
 
 def _padded(signs: csr_array) -> tuple[npt.NDArray[np.int64], Array]:
-    """Labels `[N, o]` and signs `[N, o]` of the entries of each row; 0 and 0 where a row has fewer."""
+    """Labels `[N, o]` and signs `[N, o]` of the entries of each row; 0 and 0 where a row has
+    fewer.
+    """
     counts = np.diff(signs.indptr)
     labels = np.zeros((signs.shape[0], max(1, counts.max(initial=0))), np.int64)
     filled = np.arange(labels.shape[1]) < counts[:, None]
@@ -192,10 +230,12 @@ def _padded(signs: csr_array) -> tuple[npt.NDArray[np.int64], Array]:
 
 
 def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
-    r"""$\alpha = \partial_f\log p(y \mid f)$, `[N, o]`, at the mode of $\prod_k\sigma(y_kf_k)\,N(f \mid \bar f, C)$.
+    r"""$\alpha = \partial_f\log p(y \mid f)$, `[N, o]`, at the mode of
+    $\prod_k\sigma(y_kf_k)\,N(f \mid \bar f, C)$.
 
-    There $f = \bar f + C\alpha$. Newton's steps (Rasmussen and Williams, algorithm 3.1), each halved as long as the
-    objective of its row would fall. Entries with $y = 0$ have no say, and $\alpha = 0$.
+    There $f = \bar f + C\alpha$. Newton's steps (Rasmussen and Williams, algorithm 3.1), each
+    halved as long as the objective of its row would fall. Entries with $y = 0$ have no say, and
+    $\alpha = 0$.
     """
     seen = (y != 0).astype(float)
     alpha = np.zeros_like(mean)
@@ -216,7 +256,9 @@ def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
         step = np.ones(len(y))
         now = objective(alpha)
         for _ in range(10):
-            falls = objective(alpha + step[:, None] * (target - alpha)) < now - _ROUNDING * np.abs(now)
+            falls = objective(alpha + step[:, None] * (target - alpha)) < now - _ROUNDING * np.abs(
+                now
+            )
             if not falls.any():
                 break
             step[falls] /= 2
@@ -227,7 +269,7 @@ def _mode_slope(y: Array, mean: Array, C: Array) -> Array:
     return alpha
 
 
-# -------------------------------------------------------------------------------------------------- names of methods
+# --- names of methods
 
 
 @dataclass(frozen=True)
@@ -235,14 +277,15 @@ class Method:
     """A variant of MLGPF by its name in the thesis, `KERNEL[-S[-B]][-FX][-UN][-PP][-AG]`.
 
     Attributes:
-        kernel: "LINEAR", "LINEAR-l" (a weight for each input), "SE", "SE-p-l" (a lengthscale for each factor), "ARD" or
-            "ARD/LINEAR" (their sum).
+        kernel: "LINEAR", "LINEAR-l" (a weight for each input), "SE", "SE-p-l" (a lengthscale for
+            each factor), "ARD" or "ARD/LINEAR" (their sum).
         subspace: inducing inputs are coordinates on a basis (S).
         train_basis: the basis is trained too (B).
         fixed: inducing inputs stay where they start (FX).
         unit: inducing inputs are of length one; not, with UN.
         parsimonious: the posterior of `2M` parameters a factor (PP) in place of the full one.
-        autograd: trained with RMSProp, as the thesis's second implementation (AG); the model is the same.
+        autograd: trained with RMSProp, as the thesis's second implementation (AG); the model is the
+            same.
     """
 
     kernel: KernelName
@@ -264,35 +307,63 @@ class Method:
         kernels = [k for k in get_args(KernelName) if plain == k or plain.startswith(k + "-")]
         if not kernels:
             raise ValueError(
-                f"{name!r} names no method: a name begins with one of {', '.join(get_args(KernelName))}, then come any "
-                "of -S, -S-B, -FX, -UN, -PP, -AG, in this order."
+                f"{name!r} names no method: a name begins with one of"
+                f" {', '.join(get_args(KernelName))}, then come any of -S, -S-B, -FX, -UN, -PP,"
+                " -AG, in this order."
             )
         kernel: KernelName = max(kernels, key=len)
         tokens = plain[len(kernel) :].split("-")[1:]
         order = ["S", "B", "FX", "UN", "PP", "AG"]
         unknown = [t for t in tokens if t not in order]
-        if unknown or tokens != sorted(set(tokens), key=order.index) or ("B" in tokens and "S" not in tokens):
+        if (
+            unknown
+            or tokens != sorted(set(tokens), key=order.index)
+            or ("B" in tokens and "S" not in tokens)
+        ):
             raise ValueError(
-                f"{name!r} names no method: after {kernel} come any of -S, -S-B, -FX, -UN, -PP, -AG, once each and in "
-                f"this order{f'; there is no -{unknown[0]}' if unknown else ''}."
+                f"{name!r} names no method: after {kernel} come any of -S, -S-B, -FX, -UN, -PP,"
+                " -AG, once each and in this"
+                f" order{f'; there is no -{unknown[0]}' if unknown else ''}."
             )
         return cls(
-            kernel, "S" in tokens, "B" in tokens, "FX" in tokens, "UN" not in tokens, "PP" in tokens, "AG" in tokens
+            kernel,
+            "S" in tokens,
+            "B" in tokens,
+            "FX" in tokens,
+            "UN" not in tokens,
+            "PP" in tokens,
+            "AG" in tokens,
         )
 
     def __str__(self) -> str:
-        flags = (self.subspace, self.train_basis, self.fixed, not self.unit, self.parsimonious, self.autograd)
+        flags = (
+            self.subspace,
+            self.train_basis,
+            self.fixed,
+            not self.unit,
+            self.parsimonious,
+            self.autograd,
+        )
         return "-".join(
-            [self.kernel, *(t for t, on in zip(("S", "B", "FX", "UN", "PP", "AG"), flags, strict=True) if on)]
+            [
+                self.kernel,
+                *(t for t, on in zip(("S", "B", "FX", "UN", "PP", "AG"), flags, strict=True) if on),
+            ]
         )
 
-    def parameters(self, inputs: int, labels: int, factors: int, inducing: int, rank: int = 0) -> int:
-        """Trainable numbers of the model (Table 4.3): loadings, biases, posterior, inducing inputs and kernel."""
+    def parameters(
+        self, inputs: int, labels: int, factors: int, inducing: int, rank: int = 0
+    ) -> int:
+        """Trainable numbers of the model (Table 4.3): loadings, biases, posterior, inducing inputs
+        and kernel.
+        """
         posterior = 2 * inducing if self.parsimonious else inducing + inducing * (inducing + 1) // 2
         points = inducing * rank if self.subspace else inducing * inputs
         points += rank * inputs if self.train_basis else 0
         kernel = {"LINEAR": 0, "SE": 1, "SE-p-l": factors}.get(self.kernel, inputs)
-        return labels * factors + labels + factors * posterior + (0 if self.fixed else points) + kernel
+        return (
+            labels * factors + labels + factors * posterior + (0 if self.fixed else points) + kernel
+        )
 
 
 def mlgpf(
@@ -310,9 +381,11 @@ def mlgpf(
     nodes: int = 10,
     seed: int = 0,
 ) -> LabelMOGP:
-    r"""The multi-label GP factor model (Panos, chapter 4), by the name of the variant: "ARD", "LINEAR-S-PP".
+    r"""The multi-label GP factor model (Panos, chapter 4), by the name of the variant: "ARD",
+    "LINEAR-S-PP".
 
-    prior       LMC of `factors` latent GPs with one kernel (with SE-p-l one each), loadings and biases for each label
+    prior       LMC of `factors` latent GPs with one kernel (with SE-p-l one each), loadings and
+                biases for each label
     inducing    points, free or in a subspace, on the unit sphere (unless UN)
     posterior   full (whitened or not) or parsimonious
     likelihood  Bernoulli for each label, of the labels that a point has not `negatives` a step
@@ -326,11 +399,11 @@ def mlgpf(
         inducing: points $M$ (k-means centres), or the points themselves.
         rank: dimension of the subspace, for the methods with S.
         negatives, shared, nodes: see `BernoulliLabels`.
-        weight: start value of $w$ in $k = \exp(-\frac w2|x - x'|^2)$, with a trainable weight for each input (ARD), one
-            for all (SE) or one a factor (SE-p-l).
+        weight: start value of $w$ in $k = \exp(-\frac w2|x - x'|^2)$, with a trainable weight for
+            each input (ARD), one for all (SE) or one a factor (SE-p-l).
         whiten: of the full posterior.
-        start: "data": biases at the log-odds of the labels and $q(u)$ narrow around draws of the prior scale; "thesis":
-            everything random, as listed in its appendix C.
+        start: "data": biases at the log-odds of the labels and $q(u)$ narrow around draws of the
+            prior scale; "thesis": everything random, as listed in its appendix C.
         seed: of start values and of sampled labels.
     """
     chosen = Method.parse(method) if isinstance(method, str) else method
@@ -339,12 +412,20 @@ def mlgpf(
     if start not in get_args(Start):
         raise ValueError(f"start={start!r}; choose 'data' or 'thesis'.")
     if chosen.subspace and rank is None and not isinstance(inducing, InducingPoints):
-        raise ValueError(f"{chosen} has inducing inputs in a subspace; say of how many dimensions, as rank=250.")
+        raise ValueError(
+            f"{chosen} has inducing inputs in a subspace; say of how many dimensions, as rank=250."
+        )
     rng, K = np.random.default_rng(seed), data.num_labels
-    Phi = rng.standard_normal((K, factors), gpflow.default_float()) / np.sqrt(factors, dtype=gpflow.default_float())
+    Phi = rng.standard_normal((K, factors), gpflow.default_float()) / np.sqrt(
+        factors, dtype=gpflow.default_float()
+    )
     bias = rng.normal(size=K) / np.sqrt(factors) if start == "thesis" else _log_odds(data)
     kernels = _kernels(chosen, factors, data.input_dim, weight)
-    prior = LMC(kernels, K, W=Phi, bias=bias) if isinstance(kernels, list) else ICM(kernels, K, factors, Phi, bias)
+    prior = (
+        LMC(kernels, K, W=Phi, bias=bias)
+        if isinstance(kernels, list)
+        else ICM(kernels, K, factors, Phi, bias)
+    )
     model = LabelMOGP(
         prior=prior,
         inducing=_inducing(chosen, data, inducing, rank, seed),

@@ -1,4 +1,6 @@
-"""`LatentMOGP`: outputs that differ by a latent variable each, with a bound that never forms the full covariance."""
+"""`LatentMOGP`: outputs that differ by a latent variable each, with a bound that never forms the
+full covariance.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import norm, qmc
 
 from mogp.data import MultiOutputData
+from mogp.data.padded import BatchSize, PaddedBatch, PaddedSource
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import KernelStack, expected_k, expected_kk, parameters_read_once
 from mogp.kernels.expected import paired, symmetric
@@ -25,7 +28,6 @@ from mogp.kernels.stack import read_once
 from mogp.likelihoods import check_targets
 from mogp.linalg import cholesky
 from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
-from mogp.padded import BatchSize, PaddedBatch, PaddedSource
 from mogp.priors import Marginals
 
 _MOST_TENSOR_NODES = 3
@@ -36,32 +38,39 @@ _MOST_EMPTY = 10
 class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     r"""A GP over inputs and outputs, where output $d$ is a point $h_d$ of a latent space.
 
-    $$\mathrm{cov}[f_d(x), f_{d'}(x') \mid H] = k_H(h_d, h_{d'})\, k_X(x, x'), \qquad h_d \sim N(0, I),$$
+    $$\mathrm{cov}[f_d(x), f_{d'}(x') \mid H] = k_H(h_d, h_{d'})\, k_X(x, x'), \qquad h_d \sim N(0,
+      I),$$
 
-    where $x$ includes the number of a replica, and $k_X$ may read it (`mogp.kernels.hierarchical`). The inducing
+    where $x$ includes the number of a replica, and $k_X$ may read it (`mogp.kernels.hierarchical`).
+      The inducing
     variables $U$ `[M_X, M_H]` lie on a grid of inputs $Z^X$ and latent points $Z^H$: with
-    $K_X = L_X L_X^\top$ and $K_H = L_H L_H^\top$ their covariance is $K_H \otimes K_X$. The posterior is
+    $K_X = L_X L_X^\top$ and $K_H = L_H L_H^\top$ their covariance is $K_H \otimes K_X$. The
+      posterior is
     $q(U)\,q(H)$, with
 
-    $$U = L_X V L_H^\top, \quad \mathrm{vec}(V) \sim N(\mathrm{vec}(\tilde M),\, T_H T_H^\top \otimes T_X T_X^\top),
-      \qquad h_d \sim N(\mu_d, \mathrm{diag}\,s_d).$$
+    $$U = L_X V L_H^\top, \quad \mathrm{vec}(V) \sim N(\mathrm{vec}(\tilde M),\, T_H T_H^\top
+      \otimes T_X T_X^\top), \qquad h_d \sim N(\mu_d, \mathrm{diag}\,s_d).$$
 
-    Under $q$ the function of output $d$ at row $n$, with $a_n = L_X^{-1} k_X(Z^X, x_n)$, has the moments
+    Under $q$ the function of output $d$ at row $n$, with $a_n = L_X^{-1} k_X(Z^X, x_n)$, has the
+      moments
 
     $$m_{dn} = a_n^\top \tilde M L_H^{-1} \Psi_d,$$
     $$e_{dn} = k_{H}k_{nn} - \mathrm{Tr}(K_H^{-1}\Phi_d)\, |a_n|^2
       + \mathrm{Tr}(T_H^\top L_H^{-1} \Phi_d L_H^{-\top} T_H)\, |T_X^\top a_n|^2
       + a_n^\top \tilde M L_H^{-1} \Phi_d L_H^{-\top} \tilde M^\top a_n,$$
 
-    $\Psi_d = \mathbb E\,k_H(Z^H, h_d)$ and $\Phi_d = \mathbb E\,k_H(Z^H, h_d) k_H(h_d, Z^H)$, so that for Gaussian
+    $\Psi_d = \mathbb E\,k_H(Z^H, h_d)$ and $\Phi_d = \mathbb E\,k_H(Z^H, h_d) k_H(h_d, Z^H)$, so
+      that for Gaussian
     targets
 
     $$\mathcal L = \sum_{dn} \Big[-\tfrac12 \log 2\pi\sigma_d^2
       - \frac{y_{dn}^2 - 2 y_{dn} m_{dn} + e_{dn}}{2\sigma_d^2}\Big]
       - \mathrm{KL}[q(U)\|p(U)] - \mathrm{KL}[q(H)\|p(H)].$$
 
-    Where all outputs are observed at the same inputs, the sum over outputs is taken first and costs no more than one
-    output does. Other likelihoods have the expectation over $q(f_{dn} \mid h)$ by their own rule inside a
+    Where all outputs are observed at the same inputs, the sum over outputs is taken first and costs
+      no more than one
+    output does. Other likelihoods have the expectation over $q(f_{dn} \mid h)$ by their own rule
+      inside a
     Gauss-Hermite rule over $q(h_d)$.
 
     Args:
@@ -71,11 +80,13 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         latent_inducing: $Z^H$, `[M_H, Q_H]`.
         latent_mean: $\mu$, `[D, Q_H]`.
         latent_var: $s$, `[D, Q_H]` or one number.
-        likelihood: None for Gaussian targets with a noise variance of its own for each output, or a GPflow likelihood
+        likelihood: None for Gaussian targets with a noise variance of its own for each output, or a
+          GPflow likelihood
             of one function that all outputs share.
         noise: start value of the noise variances, `[D]` or one number.
         names: of the outputs.
-        nodes: of the Gauss-Hermite rule over each latent dimension (from four dimensions on, 64 quasi-random points).
+        nodes: of the Gauss-Hermite rule over each latent dimension (from four dimensions on, 64
+          quasi-random points).
     """
 
     def __init__(
@@ -95,20 +106,27 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         super().__init__()
         if not isinstance(latent_kernel, SquaredExponential):
             raise TypeError(
-                f"the kernel on latent variables is a {type(latent_kernel).__name__}; expectations are known for "
-                "gpflow.kernels.SquaredExponential (with ARD lengthscales)."
+                f"the kernel on latent variables is a {type(latent_kernel).__name__}; expectations"
+                " are known for gpflow.kernels.SquaredExponential (with ARD lengthscales)."
             )
         if likelihood is not None and not isinstance(likelihood, ScalarLikelihood):
-            raise TypeError(f"{type(likelihood).__name__} reads several functions; give a likelihood of one function.")
+            raise TypeError(
+                f"{type(likelihood).__name__} reads several functions; give a likelihood of one"
+                " function."
+            )
         mu = np.atleast_2d(np.asarray(latent_mean, dtype=float))
         Z = np.atleast_2d(np.asarray(latent_inducing, dtype=float))
         D, Q = mu.shape
         if Z.shape[1] != Q:
-            raise ValueError(f"latent inducing points have {Z.shape[1]} columns, latent means {Q}; both need Q_H.")
+            raise ValueError(
+                f"latent inducing points have {Z.shape[1]} columns, latent means {Q}; both need"
+                " Q_H."
+            )
         known = tree_size(KernelStack(kernel))
         if known is not None and inducing.replica.max() >= known:
             raise ValueError(
-                f"an inducing point is in replica {inducing.replica.max()}, but the tree has {known} replicas."
+                f"an inducing point is in replica {inducing.replica.max()}, but the tree has"
+                f" {known} replicas."
             )
         if nodes < 1:
             raise ValueError(f"nodes={nodes}; at least one is needed.")
@@ -160,7 +178,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         """Replicas in the tree of the kernel; None if it needs none."""
         return tree_size(self.kernels)
 
-    # ------------------------------------------------------------------------------------------------- the bound
+    # --- the bound
 
     def batches(self, data: MultiOutputData, size: BatchSize = None, seed: int = 0) -> PaddedSource:
         """Mini-batches for `fit`: `size` outputs a step, or (outputs, rows of each)."""
@@ -182,7 +200,11 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
                 term = tf.reduce_sum(self._terms(batch))
             else:
                 term = self._common_term(batch) if batch.rows is None else self._table_term(batch)
-            return term - self.kl_inducing() - batch.scale * tf.reduce_sum(self.kl_latent(batch.outputs))
+            return (
+                term
+                - self.kl_inducing()
+                - batch.scale * tf.reduce_sum(self.kl_latent(batch.outputs))
+            )
 
     def data_terms(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The expected log-likelihood of each output of a batch, scaled to all the data, `[B]`."""
@@ -194,10 +216,16 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         T_x, T_h, M = (tf.convert_to_tensor(p) for p in (self.q_sqrt_x, self.q_sqrt_h, self.q_mu))
         M_x, M_h = M.shape
         trace = tf.reduce_sum(tf.square(T_h)) * tf.reduce_sum(tf.square(T_x))
-        return 0.5 * (trace + tf.reduce_sum(tf.square(M)) - M_x * M_h) - M_x * _log_det(T_h) - M_h * _log_det(T_x)
+        return (
+            0.5 * (trace + tf.reduce_sum(tf.square(M)) - M_x * M_h)
+            - M_x * _log_det(T_h)
+            - M_h * _log_det(T_x)
+        )
 
     def kl_latent(self, outputs: tf.Tensor | None = None) -> tf.Tensor:
-        r"""$\mathrm{KL}[q(h_d)\|p(h_d)] = \tfrac12\sum_j (\mu_{dj}^2 + s_{dj} - 1 - \log s_{dj})$ of some, or all."""
+        r"""$\mathrm{KL}[q(h_d)\|p(h_d)] = \tfrac12\sum_j (\mu_{dj}^2 + s_{dj} - 1 - \log s_{dj})$
+        of some, or all.
+        """
         mean, var = self._latent(outputs)
         return 0.5 * tf.reduce_sum(tf.square(mean) + var - 1 - tf.math.log(var), -1)
 
@@ -222,11 +250,14 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     def best_noise(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         r"""The noise variances that maximise the bound with everything else as it is, `[B]`.
 
-        $\sigma_d^2 = \frac1{N_d}\sum_n \mathbb E_q (y_{dn} - f_{dn})^2$, for Gaussian targets; what it was, for an
-        output without rows.
+        $\sigma_d^2 = \frac1{N_d}\sum_n \mathbb E_q (y_{dn} - f_{dn})^2$, for Gaussian targets; what
+        it was, for an output without rows.
         """
         if self.likelihood is not None:
-            raise ValueError(f"the targets have the likelihood {type(self.likelihood).__name__}, which has no noise.")
+            raise ValueError(
+                f"the targets have the likelihood {type(self.likelihood).__name__}, which has no"
+                " noise."
+            )
         batch = self._batch(data)
         factors, x = self._at_rows(batch)
         m, e = self._moments(x, *self._latent(batch.outputs), factors)
@@ -244,13 +275,17 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     def _at(self, X: tf.Tensor) -> tuple[Factors, Projected]:
         """What is known of the rows of `X [N, P + 1]`."""
         Z = self.inducing.inputs
-        Kuu, Kuf = tf.split(self.kernels.K(Z, tf.concat([Z, X], 0))[0], [Z.shape[0], tf.shape(X)[0]], 1)
+        Kuu, Kuf = tf.split(
+            self.kernels.K(Z, tf.concat([Z, X], 0))[0], [Z.shape[0], tf.shape(X)[0]], 1
+        )
         factors = self.factors(Kuu)
         A = tf.linalg.triangular_solve(factors.L_x, Kuf)
         return factors, Projected(
             E=tf.linalg.matmul(A, factors.mean, transpose_a=True),
             prior=tf.reduce_sum(tf.square(A), 0),
-            posterior=tf.reduce_sum(tf.square(tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)), 0),
+            posterior=tf.reduce_sum(
+                tf.square(tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)), 0
+            ),
             diagonal=self.kernels.K_diag(X)[0],
         )
 
@@ -262,23 +297,29 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     def _of(self, parameter: gpflow.Parameter, outputs: tf.Tensor) -> tf.Tensor:
         """The rows of some outputs of a parameter with a row for each.
 
-        Where they are not all of them, only they are read and have a gradient, so that the cost of a step does not grow
-        with the number of outputs (see `Adam(lazy=True)`).
+        Where they are not all of them, only they are read and have a gradient, so that the cost of
+        a step does not grow with the number of outputs (see `Adam(lazy=True)`).
         """
         if outputs.shape[0] is None or outputs.shape[0] >= self.num_outputs:
             return tf.gather(parameter, outputs)
         return parameter.transform.forward(tf.gather(parameter.unconstrained_variable, outputs))
 
     def _common_term(self, batch: PaddedBatch) -> tf.Tensor:
-        """The data term of Gaussian outputs that were all observed at all rows of `X`, without a number for each."""
+        """The data term of Gaussian outputs that were all observed at all rows of `X`, without a
+        number for each.
+        """
         factors, x = self._at(batch.X)
         mean, var = self._latent(batch.outputs)
         noise = self._of(self.noise, batch.outputs)
         weight = batch.scale / noise
         Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
-        pairs = tf.linalg.matvec(expected_kk(factors.kernel, factors.Z_h, mean, var), weight, transpose_a=True)
+        pairs = tf.linalg.matvec(
+            expected_kk(factors.kernel, factors.Z_h, mean, var), weight, transpose_a=True
+        )
         Phi = symmetric(pairs, factors.Z_h.shape[0])
-        spread = factors.kernel.variance * tf.reduce_sum(weight) * tf.reduce_sum(x.diagonal) + tf.reduce_sum(
+        spread = factors.kernel.variance * tf.reduce_sum(weight) * tf.reduce_sum(
+            x.diagonal
+        ) + tf.reduce_sum(
             Phi
             * (
                 tf.linalg.matmul(x.E, x.E, transpose_a=True)
@@ -293,7 +334,8 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         return -0.5 * (logs + squares - 2 * fitted + spread)
 
     def _table_term(self, batch: PaddedBatch) -> tf.Tensor:
-        """The data term of Gaussian outputs that were observed at some rows of `X`: sums over rows are products with a
+        """The data term of Gaussian outputs that were observed at some rows of `X`: sums over rows
+        are products with a
 
         table of weights `[B, U]`.
         """
@@ -304,7 +346,9 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
         pairs = expected_kk(factors.kernel, factors.Z_h, mean, var)
         by_row = paired(x.E[:, :, None] * x.E[:, None, :])
-        by_row += x.posterior[:, None] * paired(factors.posterior) - x.prior[:, None] * paired(factors.prior)
+        by_row += x.posterior[:, None] * paired(factors.posterior) - x.prior[:, None] * paired(
+            factors.prior
+        )
         spread = factors.kernel.variance * tf.linalg.matvec(W, x.diagonal)
         spread += tf.reduce_sum(tf.linalg.matmul(W, by_row) * pairs, -1)
         fitted = tf.reduce_sum(tf.linalg.matmul(WY, x.E) * Psi, -1)
@@ -319,11 +363,15 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         if self.likelihood is None:
             noise = self._of(self.noise, batch.outputs)[:, None]
             m, e = self._moments(x, mean, var, factors)
-            terms = -0.5 * tf.math.log(2 * np.pi * noise) - (tf.square(batch.Y) - 2 * batch.Y * m + e) / (2 * noise)
+            terms = -0.5 * tf.math.log(2 * np.pi * noise) - (
+                tf.square(batch.Y) - 2 * batch.Y * m + e
+            ) / (2 * noise)
         else:
             f, weights = self._given_latent(x, mean, var, factors)
             Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
-            terms = tf.tensordot(weights, self._on_rows(self.likelihood.variational_expectations, f, Y), [[0], [1]])
+            terms = tf.tensordot(
+                weights, self._on_rows(self.likelihood.variational_expectations, f, Y), [[0], [1]]
+            )
         return tf.reduce_sum(terms * (batch.scale if batch.weight is None else batch.weight), -1)
 
     def _at_rows(self, batch: PaddedBatch) -> tuple[Factors, Projected]:
@@ -335,11 +383,15 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         if elements is not None and elements < batch.X.shape[0]:
             factors, x = self._at(tf.gather(batch.X, tf.reshape(batch.rows, [-1])))
             shape = tf.shape(batch.rows)
-            return factors, Projected(*(tf.reshape(a, tf.concat([shape, tf.shape(a)[1:]], 0)) for a in x))
+            return factors, Projected(
+                *(tf.reshape(a, tf.concat([shape, tf.shape(a)[1:]], 0)) for a in x)
+            )
         factors, x = self._at(batch.X)
         return factors, Projected(*(tf.gather(a, batch.rows) for a in x))
 
-    def _moments(self, x: Projected, mean: tf.Tensor, var: tf.Tensor, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
+    def _moments(
+        self, x: Projected, mean: tf.Tensor, var: tf.Tensor, factors: Factors
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """First and second moment of the functions, `[B, n]`."""
         Psi = expected_k(factors.kernel, factors.Z_h, mean, var)
         pairs = expected_kk(factors.kernel, factors.Z_h, mean, var)
@@ -348,12 +400,20 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         posterior = tf.linalg.matvec(pairs, paired(factors.posterior))[:, None]
         m = tf.linalg.matmul(x.E, Psi[:, :, None])[..., 0]
         square = tf.reduce_sum(tf.linalg.matmul(x.E, Phi) * x.E, -1)
-        return m, factors.kernel.variance * x.diagonal - prior * x.prior + posterior * x.posterior + square
+        return (
+            m,
+            factors.kernel.variance * x.diagonal
+            - prior * x.prior
+            + posterior * x.posterior
+            + square,
+        )
 
     def _given_latent(
         self, x: Projected, mean: tf.Tensor, var: tf.Tensor, factors: Factors
     ) -> tuple[Marginals, tf.Tensor]:
-        """Mean and variance `[B, S, n]` of the functions given each of `S` values of `h`, and the weights `[S]`."""
+        """Mean and variance `[B, S, n]` of the functions given each of `S` values of `h`, and the
+        weights `[S]`.
+        """
         nodes, weights = latent_nodes(self.latent_dim, self.nodes)
         h = mean[:, None] + tf.sqrt(var)[:, None] * tf.constant(nodes, mean.dtype)
         return self._given(x, h, factors), tf.constant(weights, mean.dtype)
@@ -363,11 +423,14 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         k = factors.kernel(tf.reshape(h, [-1, self.latent_dim]), factors.Z_h)
         k = tf.reshape(k, tf.concat([tf.shape(h)[:2], [factors.Z_h.shape[0]]], 0))
         prior, posterior = (
-            tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[..., None] for P in (factors.prior, factors.posterior)
+            tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[..., None]
+            for P in (factors.prior, factors.posterior)
         )
         f_mean = tf.linalg.matmul(k, x.E, transpose_b=True)
         f_var = factors.kernel.variance * x.diagonal[:, None] - prior * x.prior[:, None]
-        return Marginals(f_mean, tf.maximum(f_var + posterior * x.posterior[:, None], LEAST_VARIANCE))
+        return Marginals(
+            f_mean, tf.maximum(f_var + posterior * x.posterior[:, None], LEAST_VARIANCE)
+        )
 
     @staticmethod
     def _on_rows(rule: Any, f: Marginals, *Y: tf.Tensor) -> Any:
@@ -375,17 +438,24 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         flat = [tf.reshape(a, [-1, 1]) for a in (*f, *Y)]
         result = rule(tf.zeros([tf.shape(flat[0])[0], 0], flat[0].dtype), *flat)
         shape = tf.shape(f.mean)
-        return tuple(tf.reshape(r, shape) for r in result) if isinstance(result, tuple) else tf.reshape(result, shape)
+        return (
+            tuple(tf.reshape(r, shape) for r in result)
+            if isinstance(result, tuple)
+            else tf.reshape(result, shape)
+        )
 
     def collapsed_elbo(self, data: MultiOutputData) -> tf.Tensor:
-        r"""The bound with the best $q(U)$ of any form, in closed form; for Gaussian outputs with common inputs.
+        r"""The bound with the best $q(U)$ of any form, in closed form; for Gaussian outputs with
+        common inputs.
 
         With $L_H^{-1} \sum_d \sigma_d^{-2}\Phi_d L_H^{-\top} = V_H \Lambda_H V_H^\top$,
-        $A A^\top = V_X \Lambda_X V_X^\top$ (rows $a_n$ of $A$), $\lambda_{ij} = (\Lambda_X)_i (\Lambda_H)_j$ and
+        $A A^\top = V_X \Lambda_X V_X^\top$ (rows $a_n$ of $A$),
+        $\lambda_{ij} = (\Lambda_X)_i (\Lambda_H)_j$ and
         $T = V_X^\top A\, Y \mathrm{diag}(\sigma_d^{-2}) \Psi L_H^{-\top} V_H$ it is
 
-        $$-\tfrac12 \sum_{dn}\Big[\log 2\pi\sigma_d^2 + \frac{y_{dn}^2 + k_H k_{nn}}{\sigma_d^2}\Big]
-          + \tfrac12\sum_{ij}\Big[\frac{T_{ij}^2}{1 + \lambda_{ij}} - \log(1 + \lambda_{ij}) + \lambda_{ij}\Big]
+        $$-\tfrac12 \sum_{dn}\Big[\log 2\pi\sigma_d^2 + \frac{y_{dn}^2 + k_H
+          k_{nn}}{\sigma_d^2}\Big] + \tfrac12\sum_{ij}\Big[\frac{T_{ij}^2}{1 + \lambda_{ij}} -
+            \log(1 + \lambda_{ij}) + \lambda_{ij}\Big]
           - \mathrm{KL}[q(H)\|p(H)].$$
 
         It lies above `elbo`, whose $q(U)$ has a Kronecker covariance.
@@ -393,12 +463,15 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         batch = self._batch(data)
         if self.likelihood is not None or batch.rows is not None:
             raise ValueError(
-                "the collapsed bound is known for Gaussian targets of outputs that are all observed at the same inputs."
+                "the collapsed bound is known for Gaussian targets of outputs that are all observed"
+                " at the same inputs."
             )
         factors = self.factors()
         mean, var = self._latent(batch.outputs)
         A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, batch.X)[0])
-        pairs = tf.linalg.matvec(expected_kk(factors.kernel, factors.Z_h, mean, var), 1 / self.noise, transpose_a=True)
+        pairs = tf.linalg.matvec(
+            expected_kk(factors.kernel, factors.Z_h, mean, var), 1 / self.noise, transpose_a=True
+        )
         Phi = symmetric(pairs, factors.Z_h.shape[0])
         values_h, V_h = tf.linalg.eigh(
             tf.linalg.matmul(tf.linalg.matmul(factors.root, Phi), factors.root, transpose_b=True)
@@ -415,10 +488,12 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         best = 0.5 * tf.reduce_sum(tf.square(T) / (1 + lam) - tf.math.log1p(lam) + lam)
         return term + best - tf.reduce_sum(self.kl_latent())
 
-    # ------------------------------------------------------------------------------------------------- prediction
+    # --- prediction
 
     def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
-        """Predictive mean and variance `[N, len(outputs)]`, with the latent variables integrated out."""
+        """Predictive mean and variance `[N, len(outputs)]`, with the latent variables integrated
+        out.
+        """
         factors, x = self._at(X)
         x = Projected(*(a[None] for a in x))
         mean, var = self._latent(tf.constant(list(outputs), tf.int64))
@@ -437,8 +512,8 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, `[N_d]` for each output by name.
 
-        The density is a mixture over `q(h)`, by the rule with `nodes` nodes. (The documents score Gaussian outputs by a
-        normal density with the two moments of `predict_y`.)
+        The density is a mixture over `q(h)`, by the rule with `nodes` nodes. (The documents score
+        Gaussian outputs by a normal density with the two moments of `predict_y`.)
         """
         self.check(data)
         source = self.batches(data)
@@ -452,18 +527,29 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         else:
             density = self._on_rows(self.likelihood.predict_log_density, f, Y)
         mixed = tf.reduce_logsumexp(density + tf.math.log(weights)[:, None], 1)
-        return {name: mixed[d, :size] for d, (name, size) in enumerate(zip(self.names, source.sizes, strict=True))}
+        return {
+            name: mixed[d, :size]
+            for d, (name, size) in enumerate(zip(self.names, source.sizes, strict=True))
+        }
 
     def predict_f_samples(
-        self, Xnew: npt.ArrayLike, output: int | str, replica: Any = 0, samples: int = 1, seed: int = 0
+        self,
+        Xnew: npt.ArrayLike,
+        output: int | str,
+        replica: Any = 0,
+        samples: int = 1,
+        seed: int = 0,
     ) -> tf.Tensor:
-        """Joint draws of the function of one output at `Xnew`, `[samples, N]`: a latent variable each, then a curve."""
+        """Joint draws of the function of one output at `Xnew`, `[samples, N]`: a latent variable
+        each, then a curve.
+        """
         X, factors = self.at(Xnew, replica), self.factors()
         mean, var = self._latent(tf.constant([self.index(output)], tf.int64))
         noise = tf.random.stateless_normal([samples, self.latent_dim], [seed, 1], dtype=X.dtype)
         k = factors.kernel(mean + tf.sqrt(var) * noise, factors.Z_h)
         prior, posterior = (
-            tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[:, None, None] for P in (factors.prior, factors.posterior)
+            tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[:, None, None]
+            for P in (factors.prior, factors.posterior)
         )
         A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, X)[0])
         TA = tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)
@@ -476,7 +562,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         draws = tf.random.stateless_normal(tf.shape(m), [seed, 2], dtype=X.dtype)
         return m + tf.linalg.matvec(cholesky(cov, name="the covariance of the draws"), draws)
 
-    # -------------------------------------------------------------------------------------------------- the outputs
+    # --- the outputs
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, replicas, targets."""
@@ -486,9 +572,15 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
                 check_targets(self.likelihood, own.Y, own.name)
 
     def with_outputs(
-        self, names: Sequence[str], mean: npt.NDArray[Any], var: npt.NDArray[Any], noise: npt.NDArray[Any]
+        self,
+        names: Sequence[str],
+        mean: npt.NDArray[Any],
+        var: npt.NDArray[Any],
+        noise: npt.NDArray[Any],
     ) -> LatentMOGP:
-        """A copy with other outputs: nothing else that was learned changes. `mogp.models.add_outputs` finds them."""
+        """A copy with other outputs: nothing else that was learned changes.
+        `mogp.models.add_outputs` finds them.
+        """
         copy = gpflow.utilities.deepcopy(self)
         made = LatentMOGP(
             copy.kernel, copy.latent_kernel, copy.inducing, copy.latent_inducing.numpy(), mean, var,
@@ -521,7 +613,9 @@ class Factors(NamedTuple):
 
 
 class Projected(NamedTuple):
-    r"""What is known of rows: `E` $= a_n^\top \tilde M L_H^{-1}$, $|a_n|^2$, $|T_X^\top a_n|^2$ and $k_{nn}$."""
+    r"""What is known of rows: `E` $= a_n^\top \tilde M L_H^{-1}$, $|a_n|^2$, $|T_X^\top a_n|^2$ and
+    $k_{nn}$.
+    """
 
     E: tf.Tensor
     prior: tf.Tensor
@@ -530,9 +624,13 @@ class Projected(NamedTuple):
 
 
 def latent_nodes(dim: int, nodes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Points `[S, dim]` and weights `[S]` that average over a standard normal of `dim` dimensions."""
+    """Points `[S, dim]` and weights `[S]` that average over a standard normal of `dim`
+    dimensions.
+    """
     if dim > _MOST_TENSOR_NODES:
-        points = np.asarray(norm.ppf(qmc.Sobol(dim, scramble=True, rng=0).random(_QUASI_RANDOM_NODES)), float)
+        points = np.asarray(
+            norm.ppf(qmc.Sobol(dim, scramble=True, rng=0).random(_QUASI_RANDOM_NODES)), float
+        )
         points = (points - points.mean(axis=0)) / points.std(axis=0)
         return points, np.full(_QUASI_RANDOM_NODES, 1 / _QUASI_RANDOM_NODES)
     x, w = hermegauss(nodes)  # type: ignore[no-untyped-call]
@@ -542,7 +640,9 @@ def latent_nodes(dim: int, nodes: int) -> tuple[npt.NDArray[np.float64], npt.NDA
 
 
 def _few_inputs(batch: PaddedBatch) -> bool:
-    """Whether outputs have their inputs in common to a degree that a table of weights `[B, U]` pays."""
+    """Whether outputs have their inputs in common to a degree that a table of weights `[B, U]`
+    pays.
+    """
     if batch.rows is None:
         return True
     longest = batch.rows.shape[1]
@@ -550,11 +650,16 @@ def _few_inputs(batch: PaddedBatch) -> bool:
 
 
 def _tables(batch: PaddedBatch, *values: tf.Tensor) -> list[tf.Tensor]:
-    """Values `[B, n]` as tables `[B, U]` over the distinct inputs; those of repeated rows are added."""
+    """Values `[B, n]` as tables `[B, U]` over the distinct inputs; those of repeated rows are
+    added.
+    """
     rows = tf.convert_to_tensor(batch.rows)
     B, U = rows.shape[0], batch.X.shape[0]
     cells = tf.reshape(rows + U * tf.range(B, dtype=tf.int64)[:, None], [-1])
-    return [tf.reshape(tf.math.unsorted_segment_sum(tf.reshape(v, [-1]), cells, B * U), [B, U]) for v in values]
+    return [
+        tf.reshape(tf.math.unsorted_segment_sum(tf.reshape(v, [-1]), cells, B * U), [B, U])
+        for v in values
+    ]
 
 
 def _log_det(T: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,6 @@
-"""Start values for models with latent outputs: smooth every output, then find the plane in which outputs differ."""
+"""Start values for models with latent outputs: smooth every output, then find the plane in which
+outputs differ.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ from gpflow.kernels import Kernel, SquaredExponential
 from sklearn.cluster import KMeans
 
 from mogp.data import Array, MultiOutputData
+from mogp.data.padded import PaddedSource
 from mogp.inducing import ReplicaPoints
 from mogp.linalg import log_evidence
-from mogp.minimise import LineSearch
-from mogp.padded import PaddedSource
+from mogp.optimizers.line_search import LineSearch
 
 Start: TypeAlias = Literal["pca", "gplvm", "random"]
 _MOST_ROWS = 200
@@ -31,22 +33,30 @@ class LatentStart(NamedTuple):
 
 
 class Smoothed(NamedTuple):
-    """Every output by itself: means `F [D, M_X]` at $Z^X$, and how much of them is `known` (0 to 1)."""
+    """Every output by itself: means `F [D, M_X]` at $Z^X$, and how much of them is `known` (0 to
+    1).
+    """
 
     F: Array
     known: Array
 
 
-def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps: int = 30) -> Smoothed:
-    r"""Every output at $Z^X$, from a GP of its own: the posterior mean, and the share of the variance it explains.
+def smooth(
+    kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps: int = 30
+) -> Smoothed:
+    r"""Every output at $Z^X$, from a GP of its own: the posterior mean, and the share of the
+    variance it explains.
 
-    The outputs share the hyper-parameters of `kernel` and the noise, which are first trained with `steps` iterations of
-    L-BFGS on $\sum_d \log N(y_d \mid 0, K_d + \sigma^2 I)$, from where they are. Of an output with more than 200 rows,
-    200 evenly spaced ones are used; of more than 300 outputs, 300 train the hyper-parameters.
+    The outputs share the hyper-parameters of `kernel` and the noise, which are first trained with
+    `steps` iterations of L-BFGS on $\sum_d \log N(y_d \mid 0, K_d + \sigma^2 I)$, from where they
+    are. Of an output with more than 200 rows, 200 evenly spaced ones are used; of more than 300
+    outputs, 300 train the hyper-parameters.
     """
     source = PaddedSource(data)
     batch = source(0)
-    taken = np.unique(np.linspace(0, source.longest - 1, min(_MOST_ROWS, source.longest)).round().astype(int))
+    taken = np.unique(
+        np.linspace(0, source.longest - 1, min(_MOST_ROWS, source.longest)).round().astype(int)
+    )
     share = np.arange(source.num_outputs)
     at_once = max(1, _MOST_NUMBERS // len(taken) ** 2)
     if len(share) > _MOST_OUTPUTS:
@@ -58,10 +68,14 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
     )
     present = tf.ones_like(batch.Y) if batch.weight is None else batch.weight
     variance = float(np.var(np.concatenate([o.Y[:, 0] for o in data.outputs])))
-    noise = gpflow.Parameter(max(0.1 * variance, 2e-6), transform=gpflow.utilities.positive(lower=1e-6))
+    noise = gpflow.Parameter(
+        max(0.1 * variance, 2e-6), transform=gpflow.utilities.positive(lower=1e-6)
+    )
 
     def covariance(outputs: Array) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """`K + σ² I [B, n, n]` with rows of the identity in place of missing ones, the targets and the inputs."""
+        """`K + σ² I [B, n, n]` with rows of the identity in place of missing ones, the targets and
+        the inputs.
+        """
         chosen = [tf.gather(tf.gather(a, outputs), taken, axis=1) for a in (rows, present, batch.Y)]
         X, here = tf.gather(batch.X, chosen[0]), chosen[1]
         K = kernel(X) * here[:, :, None] * here[:, None, :]
@@ -73,7 +87,9 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
 
     if steps:
         variables = [*kernel.trainable_variables, *noise.trainable_variables]
-        LineSearch().minimize(loss, variables, options={"maxiter": steps}, tf_fun_args={"autograph": False})
+        LineSearch().minimize(
+            loss, variables, options={"maxiter": steps}, tf_fun_args={"autograph": False}
+        )
     means, known = [], []
     Z = tf.convert_to_tensor(inducing.inputs)
     diagonal = kernel(Z, full_cov=False)
@@ -81,25 +97,40 @@ def smooth(kernel: Kernel, data: MultiOutputData, inducing: ReplicaPoints, steps
         outputs = np.arange(start, min(start + at_once, source.num_outputs))
         K, y, X = covariance(outputs)
         here = tf.gather(tf.gather(present, outputs), taken, axis=1)
-        cross = tf.reshape(kernel(tf.reshape(X, [-1, X.shape[-1]]), Z), [*X.shape[:2], Z.shape[0]]) * here[:, :, None]
+        cross = (
+            tf.reshape(kernel(tf.reshape(X, [-1, X.shape[-1]]), Z), [*X.shape[:2], Z.shape[0]])
+            * here[:, :, None]
+        )
         L = tf.linalg.cholesky(K)
         A = tf.linalg.triangular_solve(L, cross)
-        means.append(tf.linalg.matmul(A, tf.linalg.triangular_solve(L, y[:, :, None]), transpose_a=True)[..., 0])
+        means.append(
+            tf.linalg.matmul(A, tf.linalg.triangular_solve(L, y[:, :, None]), transpose_a=True)[
+                ..., 0
+            ]
+        )
         known.append(tf.reduce_sum(tf.square(A), 1) / diagonal)
     return Smoothed(np.concatenate(means), np.clip(np.concatenate(known), 1e-3, 1.0))
 
 
 def start_values(
-    start: Start, smoothed: Smoothed | None, outputs: int, latent_dim: int, latent_inducing: int, seed: int
+    start: Start,
+    smoothed: Smoothed | None,
+    outputs: int,
+    latent_dim: int,
+    latent_inducing: int,
+    seed: int,
 ) -> LatentStart:
     """Latent means, variances and inducing points.
 
-    "pca": the principal components of the smoothed outputs, with unit variance. "gplvm": the same, then 50 iterations
-    of a Bayesian GPLVM on them. "random": draws from the prior. Inducing points are k-means centres of the means.
+    "pca": the principal components of the smoothed outputs, with unit variance. "gplvm": the same,
+    then 50 iterations of a Bayesian GPLVM on them. "random": draws from the prior. Inducing points
+    are k-means centres of the means.
     """
     rng = np.random.default_rng(seed)
     if latent_inducing < 1 or latent_dim < 1:
-        raise ValueError(f"latent_inducing={latent_inducing}, latent_dim={latent_dim}; both must be at least 1.")
+        raise ValueError(
+            f"latent_inducing={latent_inducing}, latent_dim={latent_dim}; both must be at least 1."
+        )
     mean = rng.standard_normal((outputs, latent_dim))
     var = np.full(mean.shape, 0.1)
     if smoothed is not None:
@@ -115,11 +146,13 @@ def start_values(
 def components(F: Array, known: Array, count: int, rounds: int = 50) -> tuple[Array, Array]:
     """Principal components of a table of which each entry is `known` to a degree between 0 and 1.
 
-    What is not known is filled in from the components, and these are found again, `rounds` times. (An output that
-    misses a replica has nothing but the prior mean there: taken at its word, outputs would differ by what they miss.)
+    What is not known is filled in from the components, and these are found again, `rounds` times.
+    (An output that misses a replica has nothing but the prior mean there: taken at its word,
+    outputs would differ by what they miss.)
 
     Returns:
-        Scores `[D, <= count]` of the components that there are, each with unit variance, and the table filled in.
+        Scores `[D, <= count]` of the components that there are, each with unit variance, and the
+        table filled in.
     """
     filled, count = F, min(count, *F.shape)
     for _ in range(rounds if known.min() < 0.99 else 1):
@@ -134,7 +167,11 @@ def components(F: Array, known: Array, count: int, rounds: int = 50) -> tuple[Ar
 def _centres(mean: Array, count: int, rng: np.random.Generator) -> Array:
     distinct = np.unique(mean, axis=0)
     if count < len(distinct):
-        return np.asarray(KMeans(count, n_init=3, random_state=int(rng.integers(1 << 31))).fit(mean).cluster_centers_)
+        return np.asarray(
+            KMeans(count, n_init=3, random_state=int(rng.integers(1 << 31)))
+            .fit(mean)
+            .cluster_centers_
+        )
     extra = rng.standard_normal((count - len(distinct), mean.shape[1]))
     return np.concatenate([distinct, extra])
 
@@ -147,11 +184,16 @@ def _gplvm(F: Array, mean: Array, Z: Array) -> tuple[Array, Array, Array]:
     )  # fmt: skip
     model.likelihood.variance.assign(0.01)
     LineSearch().minimize(model.training_loss, model.trainable_variables, options={"maxiter": 50})
-    return model.X_data_mean.numpy(), model.X_data_var.numpy(), np.asarray(model.inducing_variable.Z)
+    return (
+        model.X_data_mean.numpy(),
+        model.X_data_var.numpy(),
+        np.asarray(model.inducing_variable.Z),
+    )
 
 
 def whitened_mean(F: Array, known: Array, L_x: Array, root_h: Array, Psi: Array) -> Array:
-    r"""$\tilde M$ whose means at $Z^X$ come closest to `F [D, M_X]`: ridge regressions on $L_H^{-1}\Psi_d$.
+    r"""$\tilde M$ whose means at $Z^X$ come closest to `F [D, M_X]`: ridge regressions on
+    $L_H^{-1}\Psi_d$.
 
     There is one for each point of $Z^X$, in which output $d$ counts as much as it is `known` there.
     """

@@ -1,4 +1,6 @@
-"""What models with named outputs have in common: outputs by name, inputs checked, predictions as a table."""
+"""What models with named outputs have in common: outputs by name, inputs checked, predictions as a
+table.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 import tensorflow as tf
 
-from mogp.batches import input_rows
 from mogp.data import Array, MultiOutputData
-from mogp.labels import LabelData, is_sparse, sparse_rows
+from mogp.data.batches import input_rows
+from mogp.data.labels import LabelData, is_sparse, sparse_rows
 from mogp.likelihoods import PerOutput
 
 _ROWS_AT_ONCE = 8192
@@ -33,11 +35,15 @@ class NamedOutputs:
         """Columns of the inputs."""
 
     @abstractmethod
-    def predict_y(self, Xnew: npt.ArrayLike, output: int | str | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    def predict_y(
+        self, Xnew: npt.ArrayLike, output: int | str | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Predictive mean and variance of the targets at `Xnew [N, P]`, `[N, T_d]`."""
 
     @abstractmethod
-    def predict_y_samples(self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0) -> tf.Tensor:
+    def predict_y_samples(
+        self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0
+    ) -> tf.Tensor:
         """Draws of the targets of one output, `[samples, N, T_d]`."""
 
     def predict_classes(self, Xnew: npt.ArrayLike, output: int | str = 0) -> npt.NDArray[np.int64]:
@@ -46,7 +52,8 @@ class NamedOutputs:
         if getattr(self.likelihood.likelihoods[d], "num_classes", 1) < 2:
             kind = type(self.likelihood.likelihoods[d]).__name__
             raise ValueError(
-                f"output {self.names[d]!r} has the likelihood {kind}, which has no classes; use predict_y."
+                f"output {self.names[d]!r} has the likelihood {kind}, which has no classes; use"
+                " predict_y."
             )
         rows = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // len(self.likelihood.functions(d))))
         blocks = [_rows(X, start, rows) for start in range(0, X.shape[0], rows)]
@@ -61,7 +68,8 @@ class NamedOutputs:
         samples: int = 1000,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Predictions as a long table: `row`, `output`, `target`, `mean`, `sd` and a column for each quantile.
+        """Predictions as a long table: `row`, `output`, `target`, `mean`, `sd` and a column for
+        each quantile.
 
         Quantiles are those of `samples` draws of the target; none are drawn for `quantiles=()`.
         """
@@ -78,12 +86,17 @@ class NamedOutputs:
                 if quantiles:
                     draws = np.asarray(self.predict_y_samples(rows, d, samples, seed + start))
                     draws = _as_indicators(draws, mean.shape[-1])
-                    for q, values in zip(quantiles, np.quantile(draws, quantiles, axis=0), strict=True):
+                    for q, values in zip(
+                        quantiles, np.quantile(draws, quantiles, axis=0), strict=True
+                    ):
                         columns[f"q{q:g}"] = values
                 index = pd.MultiIndex.from_product(
-                    [range(start, start + len(mean)), range(mean.shape[-1])], names=["row", "target"]
+                    [range(start, start + len(mean)), range(mean.shape[-1])],
+                    names=["row", "target"],
                 )
-                part = pd.DataFrame({k: v.reshape(-1) for k, v in columns.items()}, index=index).reset_index()
+                part = pd.DataFrame(
+                    {k: v.reshape(-1) for k, v in columns.items()}, index=index
+                ).reset_index()
                 part.insert(1, "output", self.names[d])
                 parts.append(part)
         return pd.concat(parts, ignore_index=True)
@@ -97,7 +110,9 @@ class NamedOutputs:
         """Position of an output given by name or position."""
         if isinstance(output, str):
             if output not in self.names:
-                raise KeyError(f"no output {output!r}; the outputs are {', '.join(map(repr, self.names))}.")
+                raise KeyError(
+                    f"no output {output!r}; the outputs are {', '.join(map(repr, self.names))}."
+                )
             return self.names.index(output)
         if not 0 <= output < len(self.names):
             raise IndexError(f"no output {output}; there are {len(self.names)}.")
@@ -105,7 +120,9 @@ class NamedOutputs:
 
     @property
     def _columns(self) -> int:
-        """Columns of the inputs as kernels read them: replica numbers, where there are any, among them."""
+        """Columns of the inputs as kernels read them: replica numbers, where there are any, among
+        them.
+        """
         return self.input_dim
 
     def _check_fits(self, data: MultiOutputData | LabelData) -> None:
@@ -116,11 +133,13 @@ class NamedOutputs:
             )
         if data.names != self.names and sorted(data.names) == sorted(self.names):
             raise ValueError(
-                f"the data have the outputs in the order {', '.join(data.names)}, the model in the order "
-                f"{', '.join(self.names)}; build the data in the order of the model."
+                f"the data have the outputs in the order {', '.join(data.names)}, the model in the"
+                f" order {', '.join(self.names)}; build the data in the order of the model."
             )
         if data.input_dim != self._columns:
-            raise ValueError(f"the data have {data.input_dim} input columns, the model reads {self._columns}.")
+            raise ValueError(
+                f"the data have {data.input_dim} input columns, the model reads {self._columns}."
+            )
         self.likelihood.check(data)
 
     def _inputs(self, Xnew: Any) -> tf.Tensor | tf.SparseTensor:
@@ -134,7 +153,10 @@ class NamedOutputs:
             X = X[:, None]
         expected = self._columns
         if X.shape.rank != 2 or X.shape[1] != expected:
-            raise ValueError(f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing inputs.")
+            raise ValueError(
+                f"Xnew has shape {tuple(X.shape)}; expected [N, {expected}], as the inducing"
+                " inputs."
+            )
         return X
 
 
@@ -146,7 +168,9 @@ def _rows(X: tf.Tensor | tf.SparseTensor, start: int, count: int) -> tf.Tensor |
 
 
 def _as_indicators(draws: Array, targets: int) -> Array:
-    """Drawn class labels `[S, N, 1]` as indicators `[S, N, C]`, where the predictive mean has a column a class."""
+    """Drawn class labels `[S, N, 1]` as indicators `[S, N, C]`, where the predictive mean has a
+    column a class.
+    """
     if draws.shape[-1] == targets:
         return draws
     indicators: Array = (draws == np.arange(targets)).astype(float)

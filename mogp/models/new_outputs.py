@@ -1,4 +1,6 @@
-"""Outputs that were not there when the model was trained: find their latent variables from a few points."""
+"""Outputs that were not there when the model was trained: find their latent variables from a few
+points.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import Array, MultiOutputData
-from mogp.minimise import LineSearch
+from mogp.data.padded import PaddedBatch
 from mogp.models.latent import LatentMOGP
-from mogp.padded import PaddedBatch
+from mogp.optimizers.line_search import LineSearch
 
 _START_VARIANCE = 0.1
 
@@ -24,16 +26,19 @@ def add_outputs(
     steps: int = 200,
     seed: int = 0,
 ) -> LatentMOGP:
-    r"""A model with further outputs, known from a few points each; nothing that was learned changes.
+    r"""A model with further outputs, known from a few points each; nothing that was learned
+    changes.
 
     The latent variable of a new output is inferred by maximising its own part of the bound,
-    $\mathcal F_d - \mathrm{KL}[q(h_d)\|p(h_d)]$, over $\mu_d$ and $s_d$: the best `restarts` of `candidates`
-    start values (outputs that are known, and draws from the prior) are optimised with L-BFGS, and the best is kept.
+    $\mathcal F_d - \mathrm{KL}[q(h_d)\|p(h_d)]$, over $\mu_d$ and $s_d$: the best `restarts` of
+    `candidates` start values (outputs that are known, and draws from the prior) are optimised with
+    L-BFGS, and the best is kept.
 
     Args:
         model: trained.
         data: the new outputs only, under names of their own.
-        noise: noise variances of the new outputs; the median of those known if None, as a few points hardly tell.
+        noise: noise variances of the new outputs; the median of those known if None, as a few
+            points hardly tell.
         candidates: start values that are looked at.
         restarts: start values that are optimised.
         steps: iterations of L-BFGS.
@@ -41,18 +46,26 @@ def add_outputs(
     """
     taken = sorted(set(data.names) & set(model.names))
     if taken:
-        raise ValueError(f"{', '.join(map(repr, taken[:3]))} is an output already; give new ones other names.")
+        raise ValueError(
+            f"{', '.join(map(repr, taken[:3]))} is an output already; give new ones other names."
+        )
     if min(candidates, restarts, steps) < 1:
-        raise ValueError(f"candidates={candidates}, restarts={restarts}, steps={steps}; all must be at least 1.")
+        raise ValueError(
+            f"candidates={candidates}, restarts={restarts}, steps={steps}; all must be at least 1."
+        )
     D, Q, rng = data.num_outputs, model.latent_dim, np.random.default_rng(seed)
-    level = np.broadcast_to(np.median(model.noise.numpy()) if noise is None else np.asarray(noise, float), (D,))
+    level = np.broadcast_to(
+        np.median(model.noise.numpy()) if noise is None else np.asarray(noise, float), (D,)
+    )
     model.with_outputs(data.names, np.zeros((D, Q)), np.ones((D, Q)), level).check(data)
     known = model.latent_mean.numpy()
     known = known[rng.permutation(len(known))[: (candidates + 1) // 2]]
     starts = np.concatenate([known, rng.standard_normal((candidates - len(known), Q))])
     whole = model.batches(data)(0)
 
-    first, _ = _scores(_trial(model, np.tile(starts, (D, 1, 1)), level), _repeated(whole, len(starts)), D)
+    first, _ = _scores(
+        _trial(model, np.tile(starts, (D, 1, 1)), level), _repeated(whole, len(starts)), D
+    )
     best = np.argsort(-first, axis=1)[:, :restarts]
     trial, batch = _trial(model, starts[best], level), _repeated(whole, best.shape[1])
     LineSearch().minimize(
@@ -73,12 +86,18 @@ def _trial(model: LatentMOGP, means: Array, level: Array) -> LatentMOGP:
     """A model of the new outputs alone, each as often as it has start values `[D, S, Q]`."""
     D, S, Q = means.shape
     names = [f"{d}, start {s}" for d in range(D) for s in range(S)]
-    return model.with_outputs(names, means.reshape(-1, Q), np.full((D * S, Q), _START_VARIANCE), np.repeat(level, S))
+    return model.with_outputs(
+        names, means.reshape(-1, Q), np.full((D * S, Q), _START_VARIANCE), np.repeat(level, S)
+    )
 
 
 def _repeated(batch: PaddedBatch, times: int) -> PaddedBatch:
-    rows, weight, Y = (None if a is None else tf.repeat(a, times, 0) for a in (batch.rows, batch.weight, batch.Y))
-    return PaddedBatch(batch.X, tf.range(tf.shape(Y)[0], dtype=tf.int64), rows, Y, weight, batch.scale)
+    rows, weight, Y = (
+        None if a is None else tf.repeat(a, times, 0) for a in (batch.rows, batch.weight, batch.Y)
+    )
+    return PaddedBatch(
+        batch.X, tf.range(tf.shape(Y)[0], dtype=tf.int64), rows, Y, weight, batch.scale
+    )
 
 
 def _value(model: LatentMOGP, batch: PaddedBatch) -> tf.Tensor:
@@ -86,7 +105,9 @@ def _value(model: LatentMOGP, batch: PaddedBatch) -> tf.Tensor:
 
 
 def _scores(model: LatentMOGP, batch: PaddedBatch, outputs: int) -> tuple[Array, Array]:
-    """The part of the bound of each start of each output, `[D, S]`, and where among all the best of each output is."""
+    """The part of the bound of each start of each output, `[D, S]`, and where among all the best of
+    each output is.
+    """
     values = _value(model, batch).numpy().reshape(outputs, -1)
     if not np.isfinite(values).any(axis=1).all():
         raise ValueError("the bound of a new output is not finite: check the scale of its targets.")

@@ -1,4 +1,6 @@
-"""Models of one output with many classes: one-vs-each with partial updates, its linear baseline, and robust-max."""
+"""Models of one output with many classes: one-vs-each with partial updates, its linear baseline,
+and robust-max.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ import tensorflow as tf
 from gpflow.kernels import SquaredExponential
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
-from mogp.batches import Batch
-from mogp.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data import Array, MultiOutputData
+from mogp.data.batches import Batch
+from mogp.data.class_batches import ClassBatch, ClassBatches, class_labels
+from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import KernelRows, kernels_of, parameters_read_once, take_rows
-from mogp.labels import LabelData
 from mogp.likelihoods import OneVsEach, RobustMax
 from mogp.likelihoods.one_vs_each import expected_log_sigmoid
 from mogp.models.classes import median_distance
@@ -34,16 +36,19 @@ class OneVsEachMOGP(SparseMOGP):
     r"""One output, a GP with a bias for each of $C$ classes, the softmax bounded by one-vs-each.
 
     $$\mathcal F = \sum_k \Big[\sum_{i \in \mathcal N_k}\sum_{\ell \ne k}
-      \mathbb E_q \log\sigma\big(f_k(x_i) - f_\ell(x_i)\big) - \mathrm{KL}[q(\mathbf u_k) \| p(\mathbf u_k)]\Big],$$
+      \mathbb E_q \log\sigma\big(f_k(x_i) - f_\ell(x_i)\big) - \mathrm{KL}[q(\mathbf u_k) \|
+        p(\mathbf u_k)]\Big],$$
 
     and a step reads one class $k$, $s$ rivals and $B_k$ rows of class $k$ (`ClassBatches`):
 
     $$\hat{\mathcal F} = C\Big[\frac{C-1}{s}\frac{N_k}{B_k}\sum_{i \in \mathcal B_k}\sum_{\ell}
-      \mathbb E_q \log\sigma\big(f_k(x_i) - f_\ell(x_i)\big) - \mathrm{KL}[q(\mathbf u_k) \| p(\mathbf u_k)]\Big].$$
+      \mathbb E_q \log\sigma\big(f_k(x_i) - f_\ell(x_i)\big) - \mathrm{KL}[q(\mathbf u_k) \|
+        p(\mathbf u_k)]\Big].$$
 
-    Its mean is $\mathcal F$, and its cost does not depend on $C$: what a class owns (inducing inputs, kernel
-    parameters, $q(\mathbf u_k)$, bias) are rows of variables, and only the rows of the $1 + s$ classes are read. With
-    `Adam(lazy=True)` the others stay as they are, with their moments.
+    Its mean is $\mathcal F$, and its cost does not depend on $C$: what a class owns (inducing
+    inputs, kernel parameters, $q(\mathbf u_k)$, bias) are rows of variables, and only the rows of
+    the $1 + s$ classes are read. With `Adam(lazy=True)` the others stay as they are, with their
+    moments.
 
     Args:
         prior: `Independent`, one function for each class, with a bias.
@@ -77,7 +82,9 @@ class OneVsEachMOGP(SparseMOGP):
         return self.prior.num_functions
 
     def batches(self, data: MultiOutputData, batch_size: int | None = None, seed: int = 0) -> Any:
-        """Batches of one class each with at most `batch_size` rows; None for the exact bound at every step."""
+        """Batches of one class each with at most `batch_size` rows; None for the exact bound at
+        every step.
+        """
         if batch_size is None:
             class_labels(data, self.num_classes)
             return data.batches(None, seed)
@@ -89,16 +96,22 @@ class OneVsEachMOGP(SparseMOGP):
             return super().elbo(data)
         with parameters_read_once():
             f, kl = self._of_classes(data.X, data.classes)
-            return self.num_classes * (data.weight * _comparisons(f, self._nodes) - self.kl_weight * kl[0])
+            return self.num_classes * (
+                data.weight * _comparisons(f, self._nodes) - self.kl_weight * kl[0]
+            )
 
     def _of_classes(self, X: tf.Tensor, classes: tf.Tensor) -> tuple[Marginals, tf.Tensor]:
-        """Marginals `[N, n]` of the functions of the classes `[n]`, and the KL of each, reading nothing of others."""
+        """Marginals `[N, n]` of the functions of the classes `[n]`, and the KL of each, reading
+        nothing of others.
+        """
         count = int(classes.shape[0])
         kernels, copies = self.prior.kernels, count
         if len(kernels) > 1:
             kernels, copies = kernels_of(kernels, classes), 1
         prior = take_rows(self.prior, classes, kernels=kernels, copies=copies, num_functions=count)
-        inducing = self.inducing if self.inducing.num_sets is None else take_rows(self.inducing, classes)
+        inducing = (
+            self.inducing if self.inducing.num_sets is None else take_rows(self.inducing, classes)
+        )
         posterior = take_rows(self.posterior, classes, copies=copies)
         factors = posterior.factorise(inducing.Kuu(kernels))
         f = prior.condition(X, inducing, posterior, factors).marginals(range(count))
@@ -109,18 +122,23 @@ class OneVsEachMOGP(SparseMOGP):
         return int(self.likelihood.likelihoods[0].nodes)
 
     def predict_log_bound(self, Xnew: npt.ArrayLike, normalise: bool = False) -> tf.Tensor:
-        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ at `Xnew [N, P]`, `[N, C]`: see `OneVsEach.log_bound`."""
+        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ at `Xnew [N, P]`, `[N, C]`: see
+        `OneVsEach.log_bound`.
+        """
         X = self._inputs(Xnew)
         blocks = [X[start : start + _ROWS_AT_ONCE] for start in range(0, X.shape[0], _ROWS_AT_ONCE)]
         views = (View(self.condition(block), 0, self.num_classes, None) for block in blocks)
-        return tf.concat([self.likelihood.likelihoods[0].log_bound(view, normalise) for view in views], 0)
+        return tf.concat(
+            [self.likelihood.likelihoods[0].log_bound(view, normalise) for view in views], 0
+        )
 
 
 class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
-    r"""OvsE-LIN: linear scores $f_k(x) = w_k^\top x + b_k$ with the one-vs-each bound (Titsias 2016), no posterior.
+    r"""OvsE-LIN: linear scores $f_k(x) = w_k^\top x + b_k$ with the one-vs-each bound (Titsias
+    2016), no posterior.
 
-    Maximises $\sum_k\big[\sum_{i\in\mathcal N_k}\sum_{\ell\ne k}\log\sigma(f_k(x_i) - f_\ell(x_i)) -
-    \tfrac\lambda2\|w_k\|^2\big]$, estimated as that of `OneVsEachMOGP` on the same batches.
+    Maximises $\sum_k\big[\sum_{i\in\mathcal N_k}\sum_{\ell\ne k}\log\sigma(f_k(x_i) - f_\ell(x_i))
+    - \tfrac\lambda2\|w_k\|^2\big]$, estimated as that of `OneVsEachMOGP` on the same batches.
 
     Args:
         classes: number of classes $C$.
@@ -131,14 +149,20 @@ class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
     """
 
     def __init__(
-        self, classes: int, inputs: int, penalty: float = 1.0, rivals: int = 1, name: str = "output 0"
+        self,
+        classes: int,
+        inputs: int,
+        penalty: float = 1.0,
+        rivals: int = 1,
+        name: str = "output 0",
     ) -> None:
         super().__init__()
         if not penalty >= 0:
             raise ValueError(f"penalty={penalty}; it must not be negative.")
         if classes < 2 or inputs < 1 or rivals < 1:
             raise ValueError(
-                f"classes={classes}, inputs={inputs}, rivals={rivals}; two classes, one input and one rival are needed."
+                f"classes={classes}, inputs={inputs}, rivals={rivals}; two classes, one input and"
+                " one rival are needed."
             )
         self.weights = gpflow.Parameter(np.zeros((classes, inputs)))
         self.bias = gpflow.Parameter(np.zeros(classes))
@@ -155,7 +179,10 @@ class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
         """Raise unless the model can be trained on the data."""
         class_labels(data, self.num_classes)
         if data.input_dim != self.weights.shape[1]:
-            raise ValueError(f"the data have {data.input_dim} input columns, the model reads {self.weights.shape[1]}.")
+            raise ValueError(
+                f"the data have {data.input_dim} input columns, the model reads"
+                f" {self.weights.shape[1]}."
+            )
 
     def batches(self, data: MultiOutputData, batch_size: int | None = None, seed: int = 0) -> Any:
         """As `OneVsEachMOGP.batches`."""
@@ -163,7 +190,9 @@ class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
             return data.batches(None, seed)
         return ClassBatches(data, self.num_classes, batch_size, self.rivals, seed)
 
-    def maximum_log_likelihood_objective(self, data: ClassBatch | Batch | MultiOutputData) -> tf.Tensor:
+    def maximum_log_likelihood_objective(
+        self, data: ClassBatch | Batch | MultiOutputData
+    ) -> tf.Tensor:
         """GPflow's name for the objective."""
         return self.elbo(data)
 
@@ -172,24 +201,34 @@ class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
         return self._training_loss(data)
 
     def elbo(self, data: ClassBatch | Batch | MultiOutputData) -> tf.Tensor:
-        """The penalised objective: exact on all the data, and without bias on the batch of a class."""
+        """The penalised objective: exact on all the data, and without bias on the batch of a
+        class.
+        """
         if isinstance(data, ClassBatch):
-            weights, bias = (tf.gather(p.unconstrained_variable, data.classes) for p in (self.weights, self.bias))
+            weights, bias = (
+                tf.gather(p.unconstrained_variable, data.classes) for p in (self.weights, self.bias)
+            )
             scores = tf.linalg.matmul(data.X, weights, transpose_b=True) + bias
             compared = tf.reduce_sum(tf.math.log_sigmoid(scores[:, :1] - scores[:, 1:]))
-            return self.num_classes * (data.weight * compared - 0.5 * self.penalty * tf.reduce_sum(weights[0] ** 2))
+            return self.num_classes * (
+                data.weight * compared - 0.5 * self.penalty * tf.reduce_sum(weights[0] ** 2)
+            )
         batch = data.full() if isinstance(data, MultiOutputData) else data
         own = batch.outputs[0]
         scores = self.scores(batch.X if own.rows is None else tf.gather(batch.X, own.rows))
         of_label = tf.gather(scores, tf.cast(own.Y[:, 0], tf.int64), batch_dims=1)
         compared = tf.reduce_sum(tf.math.log_sigmoid(of_label[:, None] - scores), -1) + np.log(2.0)
-        return tf.reduce_sum(own.weight * compared) - 0.5 * self.penalty * tf.reduce_sum(self.weights**2)
+        return tf.reduce_sum(own.weight * compared) - 0.5 * self.penalty * tf.reduce_sum(
+            self.weights**2
+        )
 
     def scores(self, X: tf.Tensor) -> tf.Tensor:
         """`[N, C]` at `X [N, P]`."""
         return tf.linalg.matmul(X, self.weights, transpose_b=True) + self.bias
 
-    def predict_f(self, Xnew: npt.ArrayLike, full_cov: bool = False, full_output_cov: bool = False) -> Marginals:
+    def predict_f(
+        self, Xnew: npt.ArrayLike, full_cov: bool = False, full_output_cov: bool = False
+    ) -> Marginals:
         """The scores, without variance."""
         if full_cov or full_output_cov:
             raise ValueError("linear scores are points: they have no covariances.")
@@ -226,9 +265,11 @@ def ovse(
     sigma: float = 1.0,
     seed: int = 0,
 ) -> OneVsEachMOGP:
-    r"""One output with many classes, by one-vs-each (Panos, chapter 3): "OvsE-P", "OvsE-F", "OvsE-P-SH", "OvsE-F-SH".
+    r"""One output with many classes, by one-vs-each (Panos, chapter 3): "OvsE-P", "OvsE-F",
+    "OvsE-P-SH", "OvsE-F-SH".
 
-    prior       independent, a bias for each class; one kernel for all classes, in OvsE-P-SH one for each
+    prior       independent, a bias for each class; one kernel for all classes, in OvsE-P-SH one for
+                each
     inducing    points, a set for each class, with -SH one set for all
     posterior   parsimonious (P) or full (F)
     likelihood  one-vs-each
@@ -239,12 +280,14 @@ def ovse(
         data: labels 0, 1, … of one output; every class has rows.
         method: which of the four.
         classes: number of classes; the largest label and one if None.
-        inducing: points a set (k-means centres; of the rows of a class for sets of its own), or the points themselves.
+        inducing: points a set (k-means centres; of the rows of a class for sets of its own), or the
+            points themselves.
         lengthscale: start value; the median distance between inputs if None.
         variance: start value of the kernel's variance.
         rivals: classes with which a step compares the one it reads.
         whiten: parametrise full posteriors by whitened variables (the thesis does not).
-        sigma: start value of the parsimonious $\Sigma = \sigma I$. Full posteriors start with the same moments.
+        sigma: start value of the parsimonious $\Sigma = \sigma I$. Full posteriors start with the
+            same moments.
         seed: of the start values.
     """
     _one_of(method, OneVsEachMethod)
@@ -259,7 +302,11 @@ def ovse(
     else:
         prior = Independent([kernel] * C, bias=0.0)
     if not isinstance(inducing, InducingPoints):
-        inducing = kmeans_points(data, inducing, seed=seed) if shared else class_points(data, labels, inducing, seed)
+        inducing = (
+            kmeans_points(data, inducing, seed=seed)
+            if shared
+            else class_points(data, labels, inducing, seed)
+        )
     model = OneVsEachMOGP(
         prior=prior,
         inducing=inducing,
@@ -285,22 +332,27 @@ def robust_max(
     sigma: float = 1.0,
     seed: int = 0,
 ) -> SparseMOGP:
-    """One output with classes of which the largest function names the label (Panos, chapter 3): "RM-P", "RM-F".
+    """One output with classes of which the largest function names the label (Panos, chapter 3):
+    "RM-P", "RM-F".
 
     prior       independent, a bias for each class, one kernel for all
     inducing    points, one set for all classes
     posterior   parsimonious (P) or full (F)
     likelihood  robust-max
 
-    A step reads all classes. Arguments are those of `ovse`, and `epsilon`, the probability of a label that the largest
-    function does not name.
+    A step reads all classes. Arguments are those of `ovse`, and `epsilon`, the probability of a
+    label that the largest function does not name.
     """
     _one_of(method, RobustMaxMethod)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
     model = SparseMOGP(
         prior=Independent(_kernel(data, lengthscale, variance, seed), functions=C, bias=0.0),
-        inducing=inducing if isinstance(inducing, InducingPoints) else kmeans_points(data, inducing, seed=seed),
+        inducing=(
+            inducing
+            if isinstance(inducing, InducingPoints)
+            else kmeans_points(data, inducing, seed=seed)
+        ),
         likelihood={data.names[0]: RobustMax(C, epsilon, nodes=10)},
         posterior=_posterior(method, whiten, sigma),
     )
@@ -334,7 +386,8 @@ def class_points(data: MultiOutputData, labels: Array, count: int, seed: int = 0
     fewest = min(map(len, own))
     if count > fewest:
         warnings.warn(
-            f"{count} inducing points a class were asked for, a class has {fewest} distinct inputs: using {fewest}.",
+            f"{count} inducing points a class were asked for, a class has {fewest} distinct inputs:"
+            f" using {fewest}.",
             stacklevel=3,
         )
     sets = [kmeans_points(rows, min(count, fewest), seed=seed).Z.numpy() for rows in own]
@@ -342,7 +395,9 @@ def class_points(data: MultiOutputData, labels: Array, count: int, seed: int = 0
 
 
 def _comparisons(f: Marginals, nodes: int) -> tf.Tensor:
-    r"""$\sum_i\sum_\ell \mathbb E\log\sigma(f_k - f_\ell)$ for moments `[N, 1 + s]`, first those of $f_k$."""
+    r"""$\sum_i\sum_\ell \mathbb E\log\sigma(f_k - f_\ell)$ for moments `[N, 1 + s]`, first those of
+    $f_k$.
+    """
     mean, var = f.mean[:, :1] - f.mean[:, 1:], f.var[:, :1] + f.var[:, 1:]
     return tf.reduce_sum(expected_log_sigmoid(mean, var, nodes))
 
@@ -352,7 +407,9 @@ def _one_of(method: str, methods: Any) -> None:
         raise ValueError(f"method={method!r}; choose one of {', '.join(get_args(methods))}.")
 
 
-def _kernel(data: MultiOutputData, lengthscale: float | None, variance: float, seed: int) -> SquaredExponential:
+def _kernel(
+    data: MultiOutputData, lengthscale: float | None, variance: float, seed: int
+) -> SquaredExponential:
     start = median_distance(data.X, seed) if lengthscale is None else lengthscale
     return SquaredExponential(variance=variance, lengthscales=start)
 

@@ -1,4 +1,6 @@
-"""`SparseMOGP`: the one model that joins a prior, inducing variables, a posterior and likelihoods."""
+"""`SparseMOGP`: the one model that joins a prior, inducing variables, a posterior and
+likelihoods.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,11 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
-from mogp.batches import Batch, OutputBatch
 from mogp.data import Array, MultiOutputData
+from mogp.data.batches import Batch, OutputBatch
+from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
-from mogp.labels import LabelData
 from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.models.named import NamedOutputs
@@ -26,19 +28,23 @@ from mogp.priors import Conditional, Marginals, Prior, View, independent_functio
 class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
     r"""A sparse variational multi-output GP.
 
-    Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions $f_1 \dots f_J$ (the prior); the
-    likelihood of output $d$ reads the $J_d$ functions it owns. The bound is
+    Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions
+    $f_1 \dots f_J$ (the prior); the likelihood of output $d$ reads the $J_d$ functions it owns. The
+    bound is
 
-    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j q(f_j(x_n))}\log p(y_{dn} \mid f)
-      - \beta \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf u_l)],\qquad \beta = 1.$$
+    $$\mathcal L = \sum_d \frac{N_d}{B_d} \sum_{n \in \mathcal B_d} \mathbb E_{\prod_j
+      q(f_j(x_n))}\log p(y_{dn} \mid f) - \beta \sum_l \mathrm{KL}[q(\mathbf u_l) \| p(\mathbf
+        u_l)],\qquad \beta = 1.$$
 
-    Likelihoods that read the functions themselves (`Softmax`, `AugmentReduce`) have the expectation under the joint
+    Likelihoods that read the functions themselves (`Softmax`, `AugmentReduce`) have the expectation
+      under the joint
     $q$ of a row in place of the product of marginals.
 
     Args:
         prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`, `CPM`.
         inducing: the inducing variables: `kmeans_points(data, M, sets=len(kernels))` and the like.
-        likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or a `PerOutput`.
+        likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or
+          a `PerOutput`.
         posterior: the variational family; `Full()` (whitened) if None.
         names: the outputs' names; those of the likelihood's dict, or "output 0", … if None.
         kl_weight: $\beta$; anything but 1 gives up the bound for a tempered one.
@@ -55,7 +61,10 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
     ) -> None:
         super().__init__()
         if not kl_weight >= 0:
-            raise ValueError(f"kl_weight={kl_weight}; it must not be negative, and is 1 for a bound on the evidence.")
+            raise ValueError(
+                f"kl_weight={kl_weight}; it must not be negative, and is 1 for a bound on the"
+                " evidence."
+            )
         self.kl_weight = kl_weight
         if isinstance(likelihood, Likelihood):
             likelihood = [likelihood]
@@ -79,13 +88,18 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
             )
         self.posterior.build(blocks, copies, inducing.num_inducing)
         given = self.likelihood.output_names if names is None else names
-        self.names: tuple[str, ...] = tuple(given or (f"output {d}" for d in range(len(self.likelihood.likelihoods))))
+        self.names: tuple[str, ...] = tuple(
+            given or (f"output {d}" for d in range(len(self.likelihood.likelihoods)))
+        )
         if len(self.names) != len(self.likelihood.likelihoods):
-            raise ValueError(f"{len(self.names)} names for {len(self.likelihood.likelihoods)} outputs.")
+            raise ValueError(
+                f"{len(self.names)} names for {len(self.likelihood.likelihoods)} outputs."
+            )
         storing = [self.likelihood.likelihoods[d] for d in self.local]
         if len({id(one) for one in storing}) < len(storing):
             raise ValueError(
-                "one likelihood that stores theta for each row serves several outputs; give each one of its own."
+                "one likelihood that stores theta for each row serves several outputs; give each"
+                " one of its own."
             )
 
     @property
@@ -97,9 +111,11 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
     def _columns(self) -> int:
         return self.inducing.input_dim
 
-    # ------------------------------------------------------------------------------------------------- the bound
+    # --- the bound
 
-    def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
+    def maximum_log_likelihood_objective(
+        self, data: Batch | MultiOutputData | LabelData
+    ) -> tf.Tensor:
         """GPflow's name for the ELBO."""
         return self.elbo(data)
 
@@ -111,7 +127,10 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
         with parameters_read_once():
             factors = self.factors()
-            terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(self._batch(data), factors)]
+            terms = [
+                tf.reduce_sum(weighted)
+                for _, weighted in self._expectations(self._batch(data), factors)
+            ]
             return tf.add_n(terms) - self.kl_weight * self.kl(factors)
 
     def data_terms(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
@@ -124,8 +143,12 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
                 terms[d] = tf.reduce_sum(own)
         return tf.stack([terms[d] for d in range(len(self.names))])
 
-    def _expectations(self, batch: Batch, factors: Factors) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
-        """For each group of outputs with like likelihoods: the outputs, and the weighted expectations of their rows."""
+    def _expectations(
+        self, batch: Batch, factors: Factors
+    ) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
+        """For each group of outputs with like likelihoods: the outputs, and the weighted
+        expectations of their rows.
+        """
         functions = self.condition(batch.X, factors)
         for group in groups(self.likelihood.likelihoods):
             own = [batch.outputs[d] for d in group.outputs]
@@ -133,7 +156,10 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
             weight = tf.concat([o.weight for o in own], 0)
             if group.reads_functions:
                 view = self._view(functions, group.outputs, own)
-                yield group.outputs, weight * group.likelihood(sizes).expectations(view, _targets(own))
+                yield (
+                    group.outputs,
+                    weight * group.likelihood(sizes).expectations(view, _targets(own)),
+                )
                 continue
             f = self._marginals(functions, group, own)
             X = self._inputs_of(group, batch, own, f)
@@ -142,43 +168,64 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
             yield group.outputs, weight * expected
 
     @staticmethod
-    def _inputs_of(group: Group, batch: Batch, own: Sequence[OutputBatch], f: Marginals) -> tf.Tensor:
-        """Inputs `[rows of all outputs, P]` for a likelihood that may read them, without columns for others."""
+    def _inputs_of(
+        group: Group, batch: Batch, own: Sequence[OutputBatch], f: Marginals
+    ) -> tf.Tensor:
+        """Inputs `[rows of all outputs, P]` for a likelihood that may read them, without columns
+        for others.
+        """
         if group.reads_inputs:
-            return tf.concat([batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0)
+            return tf.concat(
+                [batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0
+            )
         return tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
 
-    def _marginals(self, functions: Conditional, group: Group, own: Sequence[OutputBatch]) -> Marginals:
-        """Marginals `[rows of all outputs, J_d]` of a group: in one mixing where its outputs share all rows."""
+    def _marginals(
+        self, functions: Conditional, group: Group, own: Sequence[OutputBatch]
+    ) -> Marginals:
+        """Marginals `[rows of all outputs, J_d]` of a group: in one mixing where its outputs share
+        all rows.
+        """
         ranges = [self.likelihood.functions(d) for d in group.outputs]
         adjacent = all(a.stop == b.start for a, b in pairwise(ranges))
         if adjacent and all(o.rows is None for o in own):
             f = functions.marginals(range(ranges[0].start, ranges[-1].stop))
             return Marginals(*(_outputs_first(a, len(ranges)) for a in f))
         parts = [functions.marginals(r, o.rows) for r, o in zip(ranges, own, strict=True)]
-        return Marginals(tf.concat([p.mean for p in parts], 0), tf.concat([p.var for p in parts], 0))
+        return Marginals(
+            tf.concat([p.mean for p in parts], 0), tf.concat([p.var for p in parts], 0)
+        )
 
-    def _view(self, functions: Conditional, outputs: Sequence[int], own: Sequence[OutputBatch]) -> View:
+    def _view(
+        self, functions: Conditional, outputs: Sequence[int], own: Sequence[OutputBatch]
+    ) -> View:
         """The functions of each output at its rows, the outputs one after the other."""
         ranges = [self.likelihood.functions(d) for d in outputs]
         if len(outputs) == 1:
             return View(functions, ranges[0].start, len(ranges[0]), own[0].rows)
         sizes = [tf.shape(o.weight)[0] for o in own]
-        rows = [tf.range(tf.cast(n, tf.int64)) if o.rows is None else o.rows for o, n in zip(own, sizes, strict=True)]
+        rows = [
+            tf.range(tf.cast(n, tf.int64)) if o.rows is None else o.rows
+            for o, n in zip(own, sizes, strict=True)
+        ]
         first = tf.repeat(tf.constant([r.start for r in ranges], tf.int64), tf.stack(sizes))
         return View(functions, first, max(map(len, ranges)), tf.concat(rows, 0))
 
     def update_local(self, batch: Batch) -> None:
-        """Bring what likelihoods store for each row up to date with the model, for the rows of a batch.
+        """Bring what likelihoods store for each row up to date with the model, for the rows of a
+        batch.
 
-        `fit` calls it before every step. Most likelihoods store nothing, and then nothing is computed.
+        `fit` calls it before every step. Most likelihoods store nothing, and then nothing is
+        computed.
         """
         if not self.local:
             return
         functions = self.condition(batch.X)
         for d in self.local:
             own = batch.outputs[d]
-            self.likelihood.likelihoods[d].update_local(self._view(functions, [d], [own]), _targets([own]))
+            self.likelihood.likelihoods[d].update_local(
+                self._view(functions, [d], [own]), _targets([own])
+            )
 
     @property
     def local(self) -> tuple[int, ...]:
@@ -197,7 +244,9 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         """The covariance of the inducing variables, factorised."""
         return self.posterior.factorise(self.inducing.Kuu(self.prior.kernels))
 
-    def condition(self, X: tf.Tensor, factors: Factors | None = None, full_cov: bool = False) -> Conditional:
+    def condition(
+        self, X: tf.Tensor, factors: Factors | None = None, full_cov: bool = False
+    ) -> Conditional:
         """The posterior of all functions at `X [N, P]`."""
         factors = self.factors() if factors is None else factors
         return self.prior.condition(X, self.inducing, self.posterior, factors, full_cov)
@@ -210,17 +259,19 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         return full
 
     def check(self, data: MultiOutputData | LabelData) -> None:
-        """Raise unless the model can be trained on the data: outputs, inputs, targets that the likelihoods allow."""
+        """Raise unless the model can be trained on the data: outputs, inputs, targets that the
+        likelihoods allow.
+        """
         self._check_fits(data)
         for d in self.local:
             rows = self.likelihood.likelihoods[d].stored_rows
             if data.X.shape[0] > rows:
                 raise ValueError(
-                    f"the likelihood of {self.names[d]!r} stores theta for {rows} rows, the data have "
-                    f"{data.X.shape[0]} rows of inputs; give it rows=len(data.X)."
+                    f"the likelihood of {self.names[d]!r} stores theta for {rows} rows, the data"
+                    f" have {data.X.shape[0]} rows of inputs; give it rows=len(data.X)."
                 )
 
-    # ------------------------------------------------------------------------------------------------- prediction
+    # --- prediction
 
     def predict_f(
         self,
@@ -239,16 +290,22 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         """
         if full_cov and full_output_cov:
             raise ValueError("ask for full_cov or full_output_cov, not both.")
-        functions = range(self.prior.num_functions) if output is None else self.likelihood.functions(self.index(output))
+        functions = (
+            range(self.prior.num_functions)
+            if output is None
+            else self.likelihood.functions(self.index(output))
+        )
         return self.condition(self._inputs(Xnew), full_cov=full_cov).marginals(
             functions, full_output_cov=full_output_cov
         )
 
-    def predict_y(self, Xnew: npt.ArrayLike, output: int | str | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    def predict_y(
+        self, Xnew: npt.ArrayLike, output: int | str | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Predictive mean and variance of the targets at `Xnew [N, P]`.
 
-        `[N, T_d]` for one output; the outputs' columns side by side if `output` is None. For class outputs the columns
-        are class probabilities.
+        `[N, T_d]` for one output; the outputs' columns side by side if `output` is None. For class
+        outputs the columns are class probabilities.
         """
         X = self._inputs(Xnew)
         conditional = self.condition(X)
@@ -257,17 +314,21 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         for d in wanted:
             likelihood, functions = self.likelihood.likelihoods[d], self.likelihood.functions(d)
             if isinstance(likelihood, ReadsFunctions):
-                parts.append(likelihood.predictive(View(conditional, functions.start, len(functions), None)))
+                parts.append(
+                    likelihood.predictive(View(conditional, functions.start, len(functions), None))
+                )
             else:
                 f = conditional.marginals(functions)
                 parts.append(likelihood.predict_mean_and_var(X, f.mean, f.var))
         return tf.concat([m for m, _ in parts], -1), tf.concat([v for _, v in parts], -1)
 
     def global_coregionalisation(self) -> Array:
-        r"""How strongly outputs are coupled, `[D, D]`: mean $|B_g|$ over latents and over pairs of functions.
+        r"""How strongly outputs are coupled, `[D, D]`: mean $|B_g|$ over latents and over pairs of
+        functions.
 
-        $\frac1{J_d J_{d'}}\sum_{j \in d, j' \in d'} \frac1G\sum_g |B_{g,jj'}|$, Ma's "global absolute coregionalisation
-        matrix" of one fit. Scales of kernels are not in it: compare models whose kernels have unit variance.
+        $\frac1{J_d J_{d'}}\sum_{j \in d, j' \in d'} \frac1G\sum_g |B_{g,jj'}|$, Ma's "global
+        absolute coregionalisation matrix" of one fit. Scales of kernels are not in it: compare
+        models whose kernels have unit variance.
         """
         B = self.prior.coregionalisation()
         share = np.zeros((len(self.names), self.prior.num_functions))
@@ -288,7 +349,9 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
             if group.reads_functions:
                 for d, rows in zip(group.outputs, own, strict=True):
                     likelihood = self.likelihood.likelihoods[d]
-                    found[d] = likelihood.log_density(self._view(conditional, [d], [rows]), _targets([rows]))
+                    found[d] = likelihood.log_density(
+                        self._view(conditional, [d], [rows]), _targets([rows])
+                    )
                 continue
             sizes = [tf.shape(o.weight)[0] for o in own]
             f = self._marginals(conditional, group, own)
@@ -300,15 +363,24 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
     def predict_f_samples(
         self, Xnew: npt.ArrayLike, samples: int = 1, output: int | str | None = None, seed: int = 0
     ) -> tf.Tensor:
-        """Joint draws of the latent functions at `Xnew`, `[samples, N, J]`: correlated over points and functions."""
-        functions = range(self.prior.num_functions) if output is None else self.likelihood.functions(self.index(output))
+        """Joint draws of the latent functions at `Xnew`, `[samples, N, J]`: correlated over points
+        and functions.
+        """
+        functions = (
+            range(self.prior.num_functions)
+            if output is None
+            else self.likelihood.functions(self.index(output))
+        )
         return self.condition(self._inputs(Xnew), full_cov=True).draws(functions, samples, seed)
 
-    def predict_y_samples(self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0) -> tf.Tensor:
+    def predict_y_samples(
+        self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0
+    ) -> tf.Tensor:
         """Draws of the targets of one output, `[samples, N, T_d]`, independent over points.
 
-        As the bound, `predict_y` and `predict_log_density`, they take the functions of an output to be independent at a
-        point (the product of their marginals), unless the likelihood reads the functions jointly.
+        As the bound, `predict_y` and `predict_log_density`, they take the functions of an output to
+        be independent at a point (the product of their marginals), unless the likelihood reads the
+        functions jointly.
         """
         d = self.index(output)
         X = self._inputs(Xnew)
@@ -318,8 +390,12 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
             conditional = independent_functions(conditional.marginals(functions))
             functions = range(len(functions))
         shape = [samples, X.shape[0], conditional.num_latents]
-        F = conditional.points(functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype))
-        everywhere = None if isinstance(X, tf.SparseTensor) else tf.broadcast_to(X, [samples, *X.shape])
+        F = conditional.points(
+            functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype)
+        )
+        everywhere = (
+            None if isinstance(X, tf.SparseTensor) else tf.broadcast_to(X, [samples, *X.shape])
+        )
         return sample_y(likelihood, F, [seed, 2], everywhere)
 
 

@@ -19,10 +19,11 @@ class Adam(GradientOptimizer):
     Args:
         learning_rate: step size $\alpha$, or a function of the step number (a Keras schedule, say).
         beta_1, beta_2, epsilon: as above.
-        lazy: rows of a parameter that a mini-batch does not read (outputs or classes that are not in it) stay as they
-            are, with their moments, and each row counts its own steps $t$: Adam as if it saw nothing but the batches it
-            is in. Otherwise a row goes on moving by what is left of its last gradient, $1/\sqrt{1-\beta_2} \approx 32$
-            times the step size in all. With many outputs it is also faster.
+        lazy: rows of a parameter that a mini-batch does not read (outputs or classes that are not
+            in it) stay as they are, with their moments, and each row counts its own steps $t$: Adam
+            as if it saw nothing but the batches it is in. Otherwise a row goes on moving by what is
+            left of its last gradient, $1/\sqrt{1-\beta_2} \approx 32$ times the step size in all.
+            With many outputs it is also faster.
     """
 
     def __init__(
@@ -35,7 +36,12 @@ class Adam(GradientOptimizer):
     ) -> None:
         if not callable(learning_rate) and not learning_rate > 0:
             raise ValueError(f"learning_rate={learning_rate} must be positive.")
-        self.learning_rate, self.beta_1, self.beta_2, self.epsilon = learning_rate, beta_1, beta_2, epsilon
+        self.learning_rate, self.beta_1, self.beta_2, self.epsilon = (
+            learning_rate,
+            beta_1,
+            beta_2,
+            epsilon,
+        )
         self.lazy = lazy
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:
@@ -44,26 +50,38 @@ class Adam(GradientOptimizer):
         self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         rows = [v.shape[:1] if self.lazy else [0] for v in variables]
         self._visits = [
-            tf.Variable(tf.zeros(n, v.dtype), trainable=False) for n, v in zip(rows, variables, strict=True)
+            tf.Variable(tf.zeros(n, v.dtype), trainable=False)
+            for n, v in zip(rows, variables, strict=True)
         ]
 
     def apply(self, seen: Evaluation) -> None:
         """One Adam update."""
-        rate = self.learning_rate(self._steps) if callable(self.learning_rate) else self.learning_rate
+        rate = (
+            self.learning_rate(self._steps) if callable(self.learning_rate) else self.learning_rate
+        )
         t = tf.cast(self._steps.assign_add(1), tf.float64)
         numbers = {
             "beta1_power": self.beta_1**t, "beta2_power": self.beta_2**t, "lr": rate,
             "beta1": self.beta_1, "beta2": self.beta_2, "epsilon": self.epsilon,
         }  # fmt: skip
-        exact = {k: x if tf.is_tensor(x) else tf.constant(x, tf.float64) for k, x in numbers.items()}
-        cast = {d: {k: tf.cast(x, d) for k, x in exact.items()} for d in {v.dtype for v in self._trained}}
+        exact = {
+            k: x if tf.is_tensor(x) else tf.constant(x, tf.float64) for k, x in numbers.items()
+        }
+        cast = {
+            d: {k: tf.cast(x, d) for k, x in exact.items()}
+            for d in {v.dtype for v in self._trained}
+        }
         state = zip(self._trained, self._m, self._v, self._visits, seen.gradients, strict=True)
         for variable, m, v, visits, gradient in state:
             if self.lazy and isinstance(gradient, tf.IndexedSlices):
                 self._some_rows(variable, m, v, visits, gradient, cast[variable.dtype])
             elif gradient is not None:
                 tf.raw_ops.ResourceApplyAdam(
-                    var=variable.handle, m=m.handle, v=v.handle, grad=gradient, **cast[variable.dtype]
+                    var=variable.handle,
+                    m=m.handle,
+                    v=v.handle,
+                    grad=gradient,
+                    **cast[variable.dtype],
                 )
 
     def _some_rows(

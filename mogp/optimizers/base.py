@@ -12,7 +12,9 @@ Loss = Callable[[], tf.Tensor]
 
 
 class Optimizer(ABC):
-    """A stochastic optimiser. `start` makes its state for a model; `step` runs inside the compiled graph."""
+    """A stochastic optimiser. `start` makes its state for a model; `step` runs inside the compiled
+    graph.
+    """
 
     @abstractmethod
     def start(self, model: tf.Module) -> None:
@@ -33,7 +35,8 @@ class Evaluation(NamedTuple):
 
     Attributes:
         value: the loss.
-        gradients: with respect to the optimiser's own variables; None where the loss does not depend on one.
+        gradients: with respect to the optimiser's own variables; None where the loss does not
+            depend on one.
         curvature: what the optimiser wants to know of second derivatives, or None.
         others: gradients with respect to the variables that were named beside.
     """
@@ -45,7 +48,9 @@ class Evaluation(NamedTuple):
 
 
 class GradientOptimizer(Optimizer):
-    """An optimiser that moves some variables by the gradients of the loss, and can share an evaluation with another."""
+    """An optimiser that moves some variables by the gradients of the loss, and can share an
+    evaluation with another.
+    """
 
     def start(self, model: tf.Module) -> None:
         """Create the state for all trainable variables."""
@@ -63,12 +68,16 @@ class GradientOptimizer(Optimizer):
         return seen.value
 
     def evaluate(self, loss: Loss, others: Sequence[tf.Variable] = ()) -> Evaluation:
-        """The loss and its gradients where this optimiser wants them; `others` are variables it does not move."""
+        """The loss and its gradients where this optimiser wants them; `others` are variables it
+        does not move.
+        """
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([*self._trained, *others])
             value = loss()
         gradients = tape.gradient(value, [*self._trained, *others])
-        return Evaluation(value, gradients[: len(self._trained)], None, gradients[len(self._trained) :])
+        return Evaluation(
+            value, gradients[: len(self._trained)], None, gradients[len(self._trained) :]
+        )
 
     @abstractmethod
     def _create(self, variables: Sequence[tf.Variable]) -> None: ...

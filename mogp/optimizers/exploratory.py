@@ -1,4 +1,6 @@
-"""Variational optimisation: minimise a function by moving a Gaussian over its arguments (Giraldo, chapter 2)."""
+"""Variational optimisation: minimise a function by moving a Gaussian over its arguments (Giraldo,
+chapter 2).
+"""
 
 from __future__ import annotations
 
@@ -13,17 +15,21 @@ from mogp.optimizers.base import Evaluation, Flat, GradientOptimizer, Loss
 
 
 class Exploratory(GradientOptimizer):
-    r"""An optimiser with an exploratory distribution $q(\theta) = N(\mu, \mathrm{diag}\,\sigma^2)$ over the parameters.
+    r"""An optimiser with an exploratory distribution $q(\theta) = N(\mu, \mathrm{diag}\,\sigma^2)$
+    over the parameters.
 
-    It lowers $\mathbb E_{q(\theta)}[g(\theta)]$, an upper bound on $\min_\theta g(\theta)$, with or without a penalty
-    $\mathrm{KL}[q(\theta)\|N(0, \lambda^{-1}I)]$ that keeps $q$ from collapsing too soon. The parameters are the
-    unconstrained ones of all trainable variables. A step evaluates the loss at `samples` draws of $\theta$ (at the mean
-    for 0); between steps the variables hold $\mu$.
+    It lowers $\mathbb E_{q(\theta)}[g(\theta)]$, an upper bound on $\min_\theta g(\theta)$, with or
+    without a penalty $\mathrm{KL}[q(\theta)\|N(0, \lambda^{-1}I)]$ that keeps $q$ from collapsing
+    too soon. The parameters are the unconstrained ones of all trainable variables. A step evaluates
+    the loss at `samples` draws of $\theta$ (at the mean for 0); between steps the variables hold
+    $\mu$.
     """
 
     def __init__(self, samples: int, seed: int) -> None:
         if samples < 0:
-            raise ValueError(f"samples={samples}; give the number of draws a step, or 0 to evaluate at the mean.")
+            raise ValueError(
+                f"samples={samples}; give the number of draws a step, or 0 to evaluate at the mean."
+            )
         self.samples, self.seed = samples, seed
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:
@@ -45,7 +51,9 @@ class Exploratory(GradientOptimizer):
         return self.parameters.read()
 
     def evaluate(self, loss: Loss, others: Sequence[tf.Variable] = ()) -> Evaluation:
-        r"""Averages over draws of $\theta$ of the loss, its gradients and their squares (as `curvature`)."""
+        r"""Averages over draws of $\theta$ of the loss, its gradients and their squares (as
+        `curvature`).
+        """
         if not self.samples:
             return self._flat_look(loss, others)
         mu = self.mean
@@ -59,9 +67,13 @@ class Exploratory(GradientOptimizer):
             parts = tf.nest.flatten(seen)
 
             def add(draw: tf.Tensor, *sums: tf.Tensor) -> tuple[tf.Tensor, ...]:
-                return draw + 1, *(a + b for a, b in zip(sums, tf.nest.flatten(look_at(draw)), strict=True))
+                return draw + 1, *(
+                    a + b for a, b in zip(sums, tf.nest.flatten(look_at(draw)), strict=True)
+                )
 
-            _, *sums = tf.while_loop(lambda draw, *_: draw < self.samples, add, (tf.constant(1, tf.int64), *parts))
+            _, *sums = tf.while_loop(
+                lambda draw, *_: draw < self.samples, add, (tf.constant(1, tf.int64), *parts)
+            )
             seen = tf.nest.pack_sequence_as(seen, [total / self.samples for total in sums])
         self.parameters.write(mu)
         return seen
@@ -102,7 +114,8 @@ class Exploratory(GradientOptimizer):
 
 
 class VAN(Exploratory):
-    r"""Variational adaptive Newton with natural momentum; without a penalty, plain variational optimisation.
+    r"""Variational adaptive Newton with natural momentum; without a penalty, plain variational
+    optimisation.
 
     With $\hat\nabla$ over the draws of a step,
 
@@ -110,20 +123,27 @@ class VAN(Exploratory):
       \mu_{t+1} = \mu_t - \alpha\Sigma_{t+1}\hat\nabla_\mu\tilde{\mathcal L}
         + \gamma\Sigma_{t+1}\Sigma_t^{-1}(\mu_t - \mu_{t-1}),$$
     $$\hat\nabla_\mu\tilde{\mathcal L} = \hat{\mathbb E}[\nabla g] + \lambda\mu,\qquad
-      2\hat\nabla_\Sigma\tilde{\mathcal L} = \hat{\mathbb E}[\nabla^2 g] + \lambda I - \Sigma^{-1},$$
+      2\hat\nabla_\Sigma\tilde{\mathcal L} = \hat{\mathbb E}[\nabla^2 g] + \lambda I -
+        \Sigma^{-1},$$
 
-    and only the expectations without a penalty. (The exact mirror-descent problem with momentum has a further term
+    and only the expectations without a penalty. (The exact mirror-descent problem with momentum has
+      a further term
     $\gamma(\Sigma_t^{-1} - \Sigma_{t-1}^{-1})$ in the precision; it is dropped, as in the thesis.)
-    With Gauss-Newton curvature $\nabla^2 g \approx \nabla g\circ\nabla g$ and $\mathbf p = \sigma^{-2} - \lambda$ it
-    is Vprop, $\mathbf p \leftarrow (1-\alpha')\mathbf p + \alpha'\hat{\mathbb E}[\nabla g\circ\nabla g]$, and from
-    $\mathbf p_0 \ge 0$ keeps $0 \le \mathbf p$, $\sigma^2 \le 1/\lambda$. An exact Hessian may be negative: a
-    precision that would not stay positive is left as it is (diagonal), or its step is halved until it does (full).
+    With Gauss-Newton curvature $\nabla^2 g \approx \nabla g\circ\nabla g$ and $\mathbf p =
+      \sigma^{-2} - \lambda$ it
+    is Vprop, $\mathbf p \leftarrow (1-\alpha')\mathbf p + \alpha'\hat{\mathbb E}[\nabla
+      g\circ\nabla g]$, and from
+    $\mathbf p_0 \ge 0$ keeps $0 \le \mathbf p$, $\sigma^2 \le 1/\lambda$. An exact Hessian may be
+      negative: a
+    precision that would not stay positive is left as it is (diagonal), or its step is halved until
+      it does (full).
 
     Args:
         learning_rate: $\alpha$, of the mean.
         precision_rate: $\alpha'$, of the precision; $\alpha$ if None.
         penalty: $\lambda$; None for no penalty.
-        start: $\mathbf p_0$, so that $\sigma_0^{-2} = \mathbf p_0 + \lambda$. It may be negative if the sum is not:
+        start: $\mathbf p_0$, so that $\sigma_0^{-2} = \mathbf p_0 + \lambda$. It may be negative if
+          the sum is not:
             $q$ then begins wider than the penalty.
         momentum: $\gamma$.
         root: $\sqrt{\mathbf p}$ in place of $\mathbf p$ in the update of the mean (Appendix G).
@@ -150,7 +170,10 @@ class VAN(Exploratory):
         super().__init__(samples, seed)
         self.learning_rate = learning_rate
         self.precision_rate = learning_rate if precision_rate is None else precision_rate
-        for name, rate in (("learning_rate", self.learning_rate), ("precision_rate", self.precision_rate)):
+        for name, rate in (
+            ("learning_rate", self.learning_rate),
+            ("precision_rate", self.precision_rate),
+        ):
             if not rate > 0:
                 raise ValueError(f"{name}={rate} must be positive.")
         _check_penalty(penalty, start)
@@ -158,17 +181,24 @@ class VAN(Exploratory):
             raise ValueError(f"momentum={momentum}; it must lie in [0, 1).")
         if curvature not in ("gauss-newton", "hessian") or covariance not in ("diagonal", "full"):
             raise ValueError(
-                f'curvature={curvature!r}, covariance={covariance!r}; expected "gauss-newton" or "hessian", and '
-                '"diagonal" or "full".'
+                f'curvature={curvature!r}, covariance={covariance!r}; expected "gauss-newton" or'
+                ' "hessian", and "diagonal" or "full".'
             )
         if covariance == "full" and (root or curvature == "gauss-newton"):
             raise ValueError('a full covariance needs curvature="hessian" and root=False.')
         self.penalised, self.penalty, self.p_start = penalty is not None, penalty or 0.0, start
-        self.momentum, self.root, self.curvature, self.covariance = momentum, root, curvature, covariance
+        self.momentum, self.root, self.curvature, self.covariance = (
+            momentum,
+            root,
+            curvature,
+            covariance,
+        )
 
     def _create_moments(self, size: int) -> None:
         start = tf.fill([size], tf.constant(self.p_start + self.penalty, self.parameters.dtype))
-        self.precision = tf.Variable(tf.linalg.diag(start) if self.covariance == "full" else start, trainable=False)
+        self.precision = tf.Variable(
+            tf.linalg.diag(start) if self.covariance == "full" else start, trainable=False
+        )
         self._before = tf.Variable(self.mean, trainable=False)
 
     @property
@@ -181,7 +211,9 @@ class VAN(Exploratory):
     def _look(self, loss: Loss, others: Sequence[tf.Variable]) -> Evaluation:
         if self.curvature == "gauss-newton":
             return super()._look(loss, others)
-        value, gradients, hessian, beside = second_derivatives(loss, self._trained, self.parameters, others)
+        value, gradients, hessian, beside = second_derivatives(
+            loss, self._trained, self.parameters, others
+        )
         wanted = hessian if self.covariance == "full" else tf.linalg.diag_part(hessian)
         return Evaluation(value, gradients, wanted, beside)
 
@@ -194,14 +226,20 @@ class VAN(Exploratory):
             new = self._full_precision(old, seen.curvature)
             solve = tf.linalg.cholesky_solve
             factor = tf.linalg.cholesky(new)
-            change = -self.learning_rate * g + self.momentum * tf.linalg.matvec(old, mu - self._before)
+            change = -self.learning_rate * g + self.momentum * tf.linalg.matvec(
+                old, mu - self._before
+            )
             moved = mu + solve(factor, change[:, None])[:, 0]
         else:
             target = seen.curvature + lam - old if self.penalised else seen.curvature
             new = old + self.precision_rate * target
             new = tf.where(new > 0, new, old)
             scale_old, scale_new = self._scale(old), self._scale(new)
-            moved = mu + (-self.learning_rate * g + self.momentum * scale_old * (mu - self._before)) / scale_new
+            moved = (
+                mu
+                + (-self.learning_rate * g + self.momentum * scale_old * (mu - self._before))
+                / scale_new
+            )
         self._before.assign(mu)
         self.precision.assign(new)
         self.parameters.write(moved)
@@ -244,7 +282,8 @@ class Vadam(Exploratory):
     r"""Variational Adam (Khan et al. 2018): Adam with weight noise, as FNG was run by its author.
 
     $$\sigma = (s + \lambda)^{-1/2},\quad g = \nabla\text{loss}(\mu + \sigma\epsilon),\quad
-      m \leftarrow \beta_1 m + (1-\beta_1)(g + \lambda\mu),\quad s \leftarrow \beta_2 s + (1-\beta_2)\,g\circ g,$$
+      m \leftarrow \beta_1 m + (1-\beta_1)(g + \lambda\mu),\quad s \leftarrow \beta_2 s +
+        (1-\beta_2)\,g\circ g,$$
     $$\mu \leftarrow \mu - \alpha_t\,m / (\sqrt s + \lambda),\qquad
       \alpha_t = \alpha\sqrt{1-\beta_2^t}/(1-\beta_1^t).$$
 
@@ -305,7 +344,8 @@ class Vadam(Exploratory):
 
 
 class Newton(GradientOptimizer):
-    r"""Newton's method, $\theta \leftarrow \theta - \alpha H^{-1}\nabla g$, on few parameters: $H$ is formed.
+    r"""Newton's method, $\theta \leftarrow \theta - \alpha H^{-1}\nabla g$, on few parameters: $H$
+    is formed.
 
     It goes to the next point where the gradient vanishes, be it a minimum or not.
 
@@ -340,7 +380,9 @@ class Newton(GradientOptimizer):
 def second_derivatives(
     loss: Loss, variables: Sequence[tf.Variable], flat: Flat, others: Sequence[tf.Variable] = ()
 ) -> tuple[tf.Tensor, list[Any], tf.Tensor, list[Any]]:
-    """The loss, its gradients, its Hessian `[n, n]` with respect to the variables, and gradients beside."""
+    """The loss, its gradients, its Hessian `[n, n]` with respect to the variables, and gradients
+    beside.
+    """
     with tf.GradientTape(persistent=True) as outer:
         with tf.GradientTape() as inner:
             value = loss()
@@ -349,9 +391,11 @@ def second_derivatives(
     blocks = outer.jacobian(g, variables)
     hessian = tf.concat(
         [
-            tf.zeros([flat.size, v.shape.num_elements()], flat.dtype)
-            if block is None
-            else tf.cast(tf.reshape(block, [flat.size, -1]), flat.dtype)
+            (
+                tf.zeros([flat.size, v.shape.num_elements()], flat.dtype)
+                if block is None
+                else tf.cast(tf.reshape(block, [flat.size, -1]), flat.dtype)
+            )
             for v, block in zip(variables, blocks, strict=True)
         ],
         1,
@@ -363,4 +407,7 @@ def _check_penalty(penalty: float | None, start: float) -> None:
     if penalty is not None and not penalty >= 0:
         raise ValueError(f"penalty={penalty}; a precision is not negative (None for no penalty).")
     if not start + (penalty or 0.0) > 0:
-        raise ValueError(f"start={start}, penalty={penalty}: the precision to begin with, their sum, must be positive.")
+        raise ValueError(
+            f"start={start}, penalty={penalty}: the precision to begin with, their sum, must be"
+            " positive."
+        )

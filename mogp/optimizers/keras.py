@@ -15,7 +15,8 @@ class Keras(GradientOptimizer):
     """An optimiser of Keras 2 on every trainable parameter.
 
     Args:
-        optimizer: an object of `gpflow.keras.tf_keras.optimizers`. Its settings are used; its state is not.
+        optimizer: an object of `gpflow.keras.tf_keras.optimizers`. Its settings are used; its state
+            is not.
 
     Example::
 
@@ -24,7 +25,10 @@ class Keras(GradientOptimizer):
 
     def __init__(self, optimizer: Any) -> None:
         if not isinstance(optimizer, tf_keras.optimizers.Optimizer):
-            raise TypeError(f"expected an object of gpflow.keras.tf_keras.optimizers, got {type(optimizer).__name__}.")
+            raise TypeError(
+                "expected an object of gpflow.keras.tf_keras.optimizers, got"
+                f" {type(optimizer).__name__}."
+            )
         self._given = optimizer
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:

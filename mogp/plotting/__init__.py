@@ -1,13 +1,11 @@
 """The house style of the figures, and the few kinds of drawing the book repeats.
 
-Every drawing function takes an `Axes` first, draws on it and returns it, so that calls compose with plain matplotlib.
+Every drawing function takes an `Axes` first, draws on it and returns it, so that calls compose with
+plain matplotlib.
 """
 
-from mogp.plotting.annotators import annotator_dashboard
 from mogp.plotting.calibration import calibration
 from mogp.plotting.curves import bands, draws, trace
-from mogp.plotting.diagrams import graph
-from mogp.plotting.maps import cell_map, cell_maps
 from mogp.plotting.matrices import coregionalisation, hinton
 from mogp.plotting.predictions import predictions
 from mogp.plotting.replicas import MODEL_COLOURS, latent_map, replica_panels, score_bars
@@ -16,14 +14,10 @@ from mogp.plotting.style import COLOURS, use_style
 __all__ = [
     "COLOURS",
     "MODEL_COLOURS",
-    "annotator_dashboard",
     "bands",
     "calibration",
-    "cell_map",
-    "cell_maps",
     "coregionalisation",
     "draws",
-    "graph",
     "hinton",
     "latent_map",
     "predictions",

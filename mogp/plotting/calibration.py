@@ -1,4 +1,6 @@
-"""Calibration: which share of the targets central intervals hold, against the share they promise."""
+"""Calibration: which share of the targets central intervals hold, against the share they
+promise.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,13 @@ def calibration(
     colours: Mapping[str, str] | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Draw coverage against nominal level: one line a name; below the diagonal bands are too narrow, above too wide.
+    """Draw coverage against nominal level: one line a name; below the diagonal bands are too
+    narrow, above too wide.
 
     Args:
         ax: where.
-        curves: for each name the levels and the coverage at each, as `mogp.metrics.calibration_curve` gives them.
+        curves: for each name the levels and the coverage at each, as
+            `mogp.metrics.calibration_curve` gives them.
         colours: of the lines, by name; the palette's, in order, for names without one.
         legend: whether to name the lines.
     """
@@ -32,10 +36,18 @@ def calibration(
     for number, (name, (levels, covered)) in enumerate(curves.items()):
         nominal, found = (np.asarray(a, float).reshape(-1) for a in (levels, covered))
         if nominal.shape != found.shape:
-            raise ValueError(f"{name!r} has {len(nominal)} levels and {len(found)} coverages; they must agree.")
+            raise ValueError(
+                f"{name!r} has {len(nominal)} levels and {len(found)} coverages; they must agree."
+            )
         colour = (colours or {}).get(name, list(COLOURS.values())[number % len(COLOURS)])
         ax.plot(nominal, found, ".-", ms=5, color=colour, label=name)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="nominal level", ylabel="share of targets inside", aspect="equal")
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        xlabel="nominal level",
+        ylabel="share of targets inside",
+        aspect="equal",
+    )
     if legend:
         ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1))
     return ax

@@ -1,4 +1,6 @@
-"""Curves against an input or a step: predictive bands, draws of a process, traces of an objective."""
+"""Curves against an input or a step: predictive bands, draws of a process, traces of an
+objective.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ def bands(
 ) -> Axes:
     """Draw a mean curve and the band around it: `mean ± width · sd`, or from `lower` to `upper`.
 
-    `x`, `mean`, `sd`, `lower` and `upper` hold N values each ([N] or [N, 1]); `x` need not be sorted. Give either `sd`
-    or both `lower` and `upper`. Further keywords style the line of the mean.
+    `x`, `mean`, `sd`, `lower` and `upper` hold N values each ([N] or [N, 1]); `x` need not be
+    sorted. Give either `sd` or both `lower` and `upper`. Further keywords style the line of the
+    mean.
     """
     if (sd is None) == (lower is None and upper is None) or (lower is None) != (upper is None):
         raise ValueError("bands() takes either `sd`, or both `lower` and `upper`.")
@@ -40,7 +43,8 @@ def bands(
         sd_ = _column(sd, "sd", len(x_))
         if (sd_ < 0).any():
             raise ValueError(
-                f"sd has {(sd_ < 0).sum()} negative values; give standard deviations, not log or variance."
+                f"sd has {(sd_ < 0).sum()} negative values; give standard deviations, not log or"
+                " variance."
             )
         low, high = mean_ - width * sd_, mean_ + width * sd_
     else:
@@ -50,7 +54,13 @@ def bands(
     order = np.argsort(x_, kind="stable")
     (curve,) = ax.plot(x_[order], mean_[order], color=color, label=label, **line)
     ax.fill_between(
-        x_[order], low[order], high[order], color=curve.get_color(), alpha=alpha, linewidth=0, label=band_label
+        x_[order],
+        low[order],
+        high[order],
+        color=curve.get_color(),
+        alpha=alpha,
+        linewidth=0,
+        label=band_label,
     )
     return ax
 
@@ -66,23 +76,34 @@ def draws(
     label: str | None = None,
     **line: Any,
 ) -> Axes:
-    """Draw S functions sampled at N inputs: `samples` is [S, N], or [N] for one; `x` is [N] or [N, 1].
+    """Draw S functions sampled at N inputs: `samples` is [S, N], or [N] for one; `x` is [N] or [N,
+    1].
 
-    Without a `color` each draw takes the next colour of the palette; with one they share it and, from four on, fade so
-    that the crowd stays readable. The `label` names them all once in the legend.
+    Without a `color` each draw takes the next colour of the palette; with one they share it and,
+    from four on, fade so that the crowd stays readable. The `label` names them all once in the
+    legend.
     """
     x_ = _column(x, "x")
     functions = np.atleast_2d(np.asarray(samples, dtype=float))
     if functions.ndim != 2 or functions.shape[1] != len(x_):
         raise ValueError(
-            f"samples have shape {functions.shape}, expected [S, {len(x_)}]: one row a draw, as long as x."
+            f"samples have shape {functions.shape}, expected [S, {len(x_)}]: one row a draw, as"
+            " long as x."
         )
     if alpha is None:
         alpha = 0.9 if color is None else float(np.clip(3.0 / max(len(functions), 1), 0.2, 0.9))
     order = np.argsort(x_, kind="stable")
     for number, function in enumerate(functions):
         name = label if number == 0 else None
-        ax.plot(x_[order], function[order], color=color, alpha=alpha, linewidth=linewidth, label=name, **line)
+        ax.plot(
+            x_[order],
+            function[order],
+            color=color,
+            alpha=alpha,
+            linewidth=linewidth,
+            label=name,
+            **line,
+        )
     return ax
 
 
@@ -95,22 +116,34 @@ def trace(
     smooth: int = 1,
     **line: Any,
 ) -> Axes:
-    """Draw the objective against the step: one history frame, or several by name (a legend then tells them apart).
+    """Draw the objective against the step: one history frame, or several by name (a legend then
+    tells them apart).
 
-    With `smooth > 1` the raw, noisy values stay as a pale line behind the centred running mean over that many rows:
-    a mini-batch objective is noise around the curve one wants to see.
+    With `smooth > 1` the raw, noisy values stay as a pale line behind the centred running mean over
+    that many rows: a mini-batch objective is noise around the curve one wants to see.
     """
     if smooth < 1:
-        raise ValueError(f"smooth is {smooth}; it counts rows of the running mean and must be at least 1.")
+        raise ValueError(
+            f"smooth is {smooth}; it counts rows of the running mean and must be at least 1."
+        )
     named = {"": runs} if isinstance(runs, pd.DataFrame) else dict(runs)
     for name, frame in named.items():
         missing = [column for column in (x, y) if column not in frame.columns]
         if missing:
-            raise ValueError(f"history {name!r} has no column {missing}; it has {list(frame.columns)}.")
+            raise ValueError(
+                f"history {name!r} has no column {missing}; it has {list(frame.columns)}."
+            )
         values = frame[y].rolling(smooth, min_periods=1, center=True).mean()
         (curve,) = ax.plot(frame[x], values, label=name or None, **line)
         if smooth > 1:
-            ax.plot(frame[x], frame[y], color=curve.get_color(), alpha=0.25, linewidth=0.7, zorder=curve.zorder - 1)
+            ax.plot(
+                frame[x],
+                frame[y],
+                color=curve.get_color(),
+                alpha=0.25,
+                linewidth=0.7,
+                zorder=curve.zorder - 1,
+            )
     ax.set(xlabel=x, ylabel=y.upper() if y == "elbo" else y)
     if any(named):
         ax.legend()
@@ -123,7 +156,9 @@ def _column(values: ArrayLike | None, name: str, length: int | None = None) -> F
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}, expected [N] or [N, 1]: draw one output at a time.")
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected [N] or [N, 1]: draw one output at a time."
+        )
     if length is not None and len(array) != length:
         raise ValueError(f"{name} has {len(array)} values, x has {length}; they must agree.")
     return array

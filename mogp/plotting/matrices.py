@@ -20,10 +20,11 @@ def hinton(
     *,
     largest: float | None = None,
 ) -> Axes:
-    """Draw each entry of an [R, C] matrix as a square: area ∝ |entry|, blue where positive, red where negative.
+    """Draw each entry of an [R, C] matrix as a square: area ∝ |entry|, blue where positive, red
+    where negative.
 
-    The square of an entry of size `largest` (by default the largest in the matrix) fills its cell; pass the same value
-    to compare several matrices.
+    The square of an entry of size `largest` (by default the largest in the matrix) fills its cell;
+    pass the same value to compare several matrices.
     """
     entries = _matrix(matrix)
     scale = np.abs(entries).max(initial=0.0) if largest is None else largest
@@ -31,7 +32,11 @@ def hinton(
     for (row, column), entry in np.ndenumerate(entries):
         side = 0.94 * np.sqrt(min(abs(entry) / scale, 1.0)) if scale > 0 else 0.0
         colour = COLOURS["blue"] if entry > 0 else COLOURS["red"]
-        ax.add_patch(Rectangle((column - side / 2, row - side / 2), side, side, facecolor=colour, linewidth=0))
+        ax.add_patch(
+            Rectangle(
+                (column - side / 2, row - side / 2), side, side, facecolor=colour, linewidth=0
+            )
+        )
     _cells(ax, entries.shape, rows, columns)
     return ax
 
@@ -46,12 +51,15 @@ def coregionalisation(
 ) -> Axes:
     """Draw a D × D coregionalisation matrix B as a heat map whose colours are symmetric about zero.
 
-    With `correlation` the map shows B_ij / √(B_ii B_jj) on the scale from -1 to 1. Up to twelve outputs the values are
-    written in the cells.
+    With `correlation` the map shows B_ij / √(B_ii B_jj) on the scale from -1 to 1. Up to twelve
+    outputs the values are written in the cells.
     """
     entries = _matrix(B)
     if entries.shape[0] != entries.shape[1]:
-        raise ValueError(f"B has shape {entries.shape}, expected a square matrix, a row and a column for each output.")
+        raise ValueError(
+            f"B has shape {entries.shape}, expected a square matrix, a row and a column for each"
+            " output."
+        )
     if correlation:
         variances = np.diag(entries)
         if (variances <= 0).any():
@@ -63,7 +71,15 @@ def coregionalisation(
         digits = ".2f" if bound < 10 else ".3g"
         for (row, column), entry in np.ndenumerate(entries):
             ink = "white" if abs(entry) > 0.6 * bound else "#1A1A1A"
-            ax.text(column, row, f"{entry:{digits}}", ha="center", va="center", color=ink, fontsize="small")
+            ax.text(
+                column,
+                row,
+                f"{entry:{digits}}",
+                ha="center",
+                va="center",
+                color=ink,
+                fontsize="small",
+            )
     if colourbar:
         ax.figure.colorbar(image, ax=ax, fraction=0.046, pad=0.03).outline.set_visible(False)
     _cells(ax, entries.shape, names, names)
@@ -75,11 +91,15 @@ def _matrix(values: ArrayLike) -> NDArray[np.float64]:
     if array.ndim != 2:
         raise ValueError(f"the matrix has shape {array.shape}, expected two dimensions.")
     if not np.isfinite(array).all():
-        raise ValueError(f"the matrix has {(~np.isfinite(array)).sum()} entries that are not finite numbers.")
+        raise ValueError(
+            f"the matrix has {(~np.isfinite(array)).sum()} entries that are not finite numbers."
+        )
     return array
 
 
-def _cells(ax: Axes, shape: tuple[int, ...], rows: Sequence[str] | None, columns: Sequence[str] | None) -> None:
+def _cells(
+    ax: Axes, shape: tuple[int, ...], rows: Sequence[str] | None, columns: Sequence[str] | None
+) -> None:
     """One square cell for each entry, the first row on top, labels where given."""
     for labels, length, what in ((rows, shape[0], "rows"), (columns, shape[1], "columns")):
         if labels is not None and len(labels) != length:

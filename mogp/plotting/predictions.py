@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 
 def predictions(
-    model: Any, data: MultiOutputData, outputs: Sequence[str] | None = None, points: int = 200, samples: int = 500
+    model: Any,
+    data: MultiOutputData,
+    outputs: Sequence[str] | None = None,
+    points: int = 200,
+    samples: int = 500,
 ) -> Figure:
     """A panel an output: predictive mean, central 95 % band and data.
 
-    With one input column, against that input; with more, predicted against observed targets. Outputs with several
-    target columns (class probabilities) get a line a column.
+    With one input column, against that input; with more, predicted against observed targets.
+    Outputs with several target columns (class probabilities) get a line a column.
 
     Args:
         model: a fitted model with `predict`.
@@ -44,7 +48,9 @@ def predictions(
     return figure
 
 
-def _against_input(ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int) -> None:
+def _against_input(
+    ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int
+) -> None:
     x = np.linspace(data.X.min(), data.X.max(), points)
     frame = model.predict(x, output=name, samples=samples)
     for target, part in frame.groupby("target"):
@@ -64,12 +70,22 @@ def _against_input(ax: Any, model: Any, data: MultiOutputData, name: str, points
                 label=label,
                 band_label="95 %",
             )
-    ax.plot(data.inputs(name)[:, 0], data[name].Y[:, 0], ".", color=INK, markersize=4, alpha=0.7, label="data")
+    ax.plot(
+        data.inputs(name)[:, 0],
+        data[name].Y[:, 0],
+        ".",
+        color=INK,
+        markersize=4,
+        alpha=0.7,
+        label="data",
+    )
     ax.set(xlabel="input", ylabel="target")
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
 
 
-def _against_observed(ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int) -> None:
+def _against_observed(
+    ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int
+) -> None:
     frame = model.predict(data.inputs(name), output=name, samples=samples)
     if frame["target"].nunique() > 1:
         observed = data[name].Y[:, 0].astype(int)

@@ -1,4 +1,6 @@
-"""Outputs with replicas: panels of predictions, bars of scores by model, and the map of latent outputs."""
+"""Outputs with replicas: panels of predictions, bars of scores by model, and the map of latent
+outputs.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,12 @@ def replica_panels(
     ylabel: str = "",
     legend: bool = True,
 ) -> NDArray[Any]:
-    """Draw a row of panels for each of some outputs and a column for each replica, all on the same axes.
+    """Draw a row of panels for each of some outputs and a column for each replica, all on the same
+    axes.
 
-    Each panel has the predictive mean, the band mean ± 2 sd, training points in black and test points in red. A replica
-    of which an output has no training point is tinted and headed "(held out)". The limits hold all points and means
-    and all but the widest bands.
+    Each panel has the predictive mean, the band mean ± 2 sd, training points in black and test
+    points in red. A replica of which an output has no training point is tinted and headed "(held
+    out)". The limits hold all points and means and all but the widest bands.
 
     Args:
         axes: `[len(outputs), R]`.
@@ -72,11 +75,15 @@ def replica_panels(
     grid, mu, dev = np.asarray(x, float).reshape(-1), np.asarray(mean, float), np.asarray(sd, float)
     panels = np.asarray(axes, dtype=object)
     if mu.ndim != 3 or mu.shape[2] != len(grid) or dev.shape != mu.shape:
-        raise ValueError(f"mean {mu.shape} and sd {dev.shape} must both be [D, R, {len(grid)}], as x has {len(grid)}.")
+        raise ValueError(
+            f"mean {mu.shape} and sd {dev.shape} must both be [D, R, {len(grid)}], as x has"
+            f" {len(grid)}."
+        )
     if panels.shape != (len(outputs), mu.shape[1]):
         raise ValueError(
-            f"axes have shape {panels.shape}; {len(outputs)} outputs in {mu.shape[1]} replicas need "
-            f"({len(outputs)}, {mu.shape[1]}): use plt.subplots({len(outputs)}, {mu.shape[1]}, squeeze=False)."
+            f"axes have shape {panels.shape}; {len(outputs)} outputs in {mu.shape[1]} replicas need"
+            f" ({len(outputs)}, {mu.shape[1]}): use plt.subplots({len(outputs)}, {mu.shape[1]},"
+            " squeeze=False)."
         )
     headings = [train.names[d] for d in outputs] if names is None else list(names)
     if len(headings) != len(outputs):
@@ -85,12 +92,22 @@ def replica_panels(
     seen = []
     for row, d in enumerate(outputs):
         for r in range(mu.shape[1]):
-            ax, known, asked = panels[row, r], _points(train, train.names[d], r), _points(test, train.names[d], r)
+            ax, known, asked = (
+                panels[row, r],
+                _points(train, train.names[d], r),
+                _points(test, train.names[d], r),
+            )
             band = None if np.isnan(dev[d, r]).all() else dev[d, r]
             _curve(ax, grid, mu[d, r], band, 1.2 if crowded else 1.8)
             for points, colour in ((known, INK), (asked, COLOURS["red"])):
                 many = len(points) > 40
-                ax.plot(*points.T, ".", color=colour, ms=2.0 if many else (4.0 if crowded else 6.5), zorder=3)
+                ax.plot(
+                    *points.T,
+                    ".",
+                    color=colour,
+                    ms=2.0 if many else (4.0 if crowded else 6.5),
+                    zorder=3,
+                )
             heading = [f"replica {r + 1}"] if row == 0 else []
             if not len(known):
                 heading.append("(held out)")
@@ -103,10 +120,14 @@ def replica_panels(
     low = min(np.min(np.concatenate(seen)), np.quantile(mu[chosen] - 2 * widest, 0.02))
     high = max(np.max(np.concatenate(seen)), np.quantile(mu[chosen] + 2 * widest, 0.98))
     for (row, r), ax in np.ndenumerate(panels):
-        ax.set(xlim=(grid[0], grid[-1]), ylim=(low - 0.04 * (high - low), high + 0.04 * (high - low)))
+        ax.set(
+            xlim=(grid[0], grid[-1]), ylim=(low - 0.04 * (high - low), high + 0.04 * (high - low))
+        )
         ax.xaxis.set_major_locator(MaxNLocator(2 if crowded else 4, steps=[1, 2, 5, 10]))
         ax.yaxis.set_major_locator(MaxNLocator(2 if crowded else 4, steps=[1, 2, 5, 10]))
-        ax.tick_params(labelbottom=row == len(panels) - 1, labelleft=r == 0, labelsize=9 if crowded else 10.5)
+        ax.tick_params(
+            labelbottom=row == len(panels) - 1, labelleft=r == 0, labelsize=9 if crowded else 10.5
+        )
     figure = panels.flat[0].figure
     if crowded and figure.get_layout_engine() is not None:
         figure.get_layout_engine().set(h_pad=0.02, w_pad=0.03, hspace=0.0, wspace=0.0)
@@ -122,10 +143,12 @@ def replica_panels(
 def score_bars(
     axes: ArrayLike, table: pd.DataFrame, order: Sequence[str], reference: str | None = None
 ) -> NDArray[Any]:
-    """Draw bars of the NMSE on the left and of the NLPD on the right: mean and sd over repetitions, by model.
+    """Draw bars of the NMSE on the left and of the NLPD on the right: mean and sd over repetitions,
+    by model.
 
-    The numbers are written beside the bars. Scores that span more than a decade are on a logarithmic scale (if some are
-    negative, on one that is linear about zero). A model without an NLPD has an empty place on the right.
+    The numbers are written beside the bars. Scores that span more than a decade are on a
+    logarithmic scale (if some are negative, on one that is linear about zero). A model without an
+    NLPD has an empty place on the right.
 
     Args:
         axes: two, side by side; or one, for the NMSE alone.
@@ -138,7 +161,10 @@ def score_bars(
         raise ValueError(f"{len(panels)} axes; NMSE and NLPD take two.")
     shown = [model for model in order if (table["model"] == model).any()]
     if not shown:
-        raise ValueError(f"the table has none of {', '.join(order)}; it has {', '.join(table['model'].unique())}.")
+        raise ValueError(
+            f"the table has none of {', '.join(order)}; it has"
+            f" {', '.join(table['model'].unique())}."
+        )
     for ax, score in zip(panels, _SCORES, strict=False):
         by_model = table.groupby("model")[score]
         means, sds = by_model.mean().reindex(shown), by_model.std(ddof=0).reindex(shown)
@@ -150,8 +176,18 @@ def score_bars(
                 _beside(ax, place, "–")
                 continue
             ax.barh(place, m - left, left=left, height=0.66, color=colour, zorder=2)
-            ax.plot([max(m - s, left) if left else m - s, m + s], [place] * 2, color=INK, lw=1.6, zorder=3)
-            _beside(ax, place, f"{_number(m)} ± {_number(s)}" if by_model.count()[model] > 1 else _number(m))
+            ax.plot(
+                [max(m - s, left) if left else m - s, m + s],
+                [place] * 2,
+                color=INK,
+                lw=1.6,
+                zorder=3,
+            )
+            _beside(
+                ax,
+                place,
+                f"{_number(m)} ± {_number(s)}" if by_model.count()[model] > 1 else _number(m),
+            )
         if reference is not None and np.isfinite(means.get(reference, np.nan)):
             ax.axvline(means[reference], color=INK, lw=1.0, ls=":", zorder=4)
         ax.set(xlabel=_SCORES[score], ylim=(len(shown) - 0.5, -0.5))
@@ -171,8 +207,8 @@ def latent_map(
 ) -> Axes:
     """Draw outputs as points in their latent space, each with an ellipse of one standard deviation.
 
-    Of more than two latent dimensions the two are shown in which the means spread most; a single one is drawn along the
-    horizontal axis.
+    Of more than two latent dimensions the two are shown in which the means spread most; a single
+    one is drawn along the horizontal axis.
 
     Args:
         ax: where.
@@ -192,27 +228,46 @@ def latent_map(
     places = np.column_stack([mu[:, widest], np.zeros(len(mu))])[:, :2]
     sizes = np.column_stack([np.sqrt(s[:, widest]), np.zeros(len(mu))])[:, :2]
     for place, size in zip(places, sizes, strict=True):
-        ax.add_patch(Ellipse(place, *(2 * size), facecolor=COLOURS["grey"], alpha=0.16, edgecolor="none", zorder=1))
+        ax.add_patch(
+            Ellipse(
+                place,
+                *(2 * size),
+                facecolor=COLOURS["grey"],
+                alpha=0.16,
+                edgecolor="none",
+                zorder=1,
+            )
+        )
     colour: Any = COLOURS["blue"] if values is None else np.asarray(values, float)
     x, y = places.T
-    drawn = ax.scatter(x, y, c=colour, cmap=None if values is None else "viridis", s=34, zorder=3, linewidths=0)
+    drawn = ax.scatter(
+        x, y, c=colour, cmap=None if values is None else "viridis", s=34, zorder=3, linewidths=0
+    )
     if values is not None:
         ax.figure.colorbar(drawn, ax=ax, label=label, shrink=0.85)
     for place, name in zip(places, names or (), strict=False):
         ax.annotate(name, place, xytext=(5, 5), textcoords="offset points", fontsize=10, zorder=4)
     reach = np.array([(places - sizes).min(0), (places + sizes).max(0)])
     margin = 0.06 * np.maximum(reach[1] - reach[0], 1e-3)
-    ax.set(xlim=(reach[0, 0] - margin[0], reach[1, 0] + margin[0]), xlabel=f"latent dimension {widest[0] + 1}")
+    ax.set(
+        xlim=(reach[0, 0] - margin[0], reach[1, 0] + margin[0]),
+        xlabel=f"latent dimension {widest[0] + 1}",
+    )
     if flat:
         ax.set(ylim=(-1, 1))
         ax.yaxis.set_major_locator(NullLocator())
     else:
-        ax.set(ylim=(reach[0, 1] - margin[1], reach[1, 1] + margin[1]), ylabel=f"latent dimension {widest[1] + 1}")
+        ax.set(
+            ylim=(reach[0, 1] - margin[1], reach[1, 1] + margin[1]),
+            ylabel=f"latent dimension {widest[1] + 1}",
+        )
     return ax
 
 
 def _points(data: MultiOutputData, name: str, replica: int) -> Floats:
-    """Inputs and targets `[n, 2]` of one output in one replica; none of an output that the data lack."""
+    """Inputs and targets `[n, 2]` of one output in one replica; none of an output that the data
+    lack.
+    """
     if name not in data.names:
         return np.empty((0, 2))
     own = data[name]
@@ -228,10 +283,14 @@ def _curve(ax: Axes, x: Floats, mean: Floats, sd: Floats | None, width: float) -
 
 
 def _explain(figure: Any, ax: Axes, xlabel: str, *, banded: bool) -> None:
-    """The legend, headed by the label of the inputs: constrained layout would put the two on top of each other."""
+    """The legend, headed by the label of the inputs: constrained layout would put the two on top of
+    each other.
+    """
     signs: dict[str, Any] = {"mean": ax.plot([], [], color=COLOURS["blue"])[0]}
     if banded:
-        signs["± 2 sd of a target"] = ax.fill_between([], [], [], color=COLOURS["blue"], alpha=0.22, linewidth=0)
+        signs["± 2 sd of a target"] = ax.fill_between(
+            [], [], [], color=COLOURS["blue"], alpha=0.22, linewidth=0
+        )
     signs["training"] = ax.plot([], [], ".", color=INK, ms=8)[0]
     signs["test"] = ax.plot([], [], ".", color=COLOURS["red"], ms=8)[0]
     figure.legend(

@@ -1,4 +1,6 @@
-"""One look for every figure: colour-blind safe, legible at book and at phone width, the same bytes on every run."""
+"""One look for every figure: colour-blind safe, legible at book and at phone width, the same bytes
+on every run.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ COLOURS: Final[dict[str, str]] = {
     "brown": "#8C564B",
     "grey": "#6E6E6E",
 }
-"""The palette, by name: Okabe and Ito's colours without yellow and black, which vanish on white or look like text."""
+"""The palette, by name: Okabe and Ito's colours without yellow and black, which vanish on white or
+look like text.
+"""
 
 INK: Final = "#1A1A1A"
 
@@ -22,8 +26,9 @@ INK: Final = "#1A1A1A"
 def use_style() -> None:
     """Make the house style matplotlib's and seaborn's default for this process.
 
-    Figures keep an opaque white ground, so they read on a light and on a dark page alike. The identifiers inside SVG
-    files are salted with a fixed word: saved with `metadata={"Date": None}`, the same figure is the same file.
+    Figures keep an opaque white ground, so they read on a light and on a dark page alike. The
+    identifiers inside SVG files are salted with a fixed word: saved with `metadata={"Date": None}`,
+    the same figure is the same file.
     """
     import seaborn as sns
 

@@ -5,4 +5,11 @@ from mogp.posteriors.full import Full
 from mogp.posteriors.parsimonious import Parsimonious
 from mogp.posteriors.rows import latents_first, start_like_parsimonious
 
-__all__ = ["Factors", "Full", "Parsimonious", "Posterior", "latents_first", "start_like_parsimonious"]
+__all__ = [
+    "Factors",
+    "Full",
+    "Parsimonious",
+    "Posterior",
+    "latents_first",
+    "start_like_parsimonious",
+]

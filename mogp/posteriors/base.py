@@ -1,4 +1,6 @@
-"""What a posterior is: a Gaussian `q(u_l)` for each of the `L` latent GPs, over `M` inducing variables."""
+"""What a posterior is: a Gaussian `q(u_l)` for each of the `L` latent GPs, over `M` inducing
+variables.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,23 @@ class Factors(NamedTuple):
 
 
 class Posterior(gpflow.Module, ABC):
-    """A variational family. A model calls `build` once, with the number of latents and of inducing variables."""
+    """A variational family. A model calls `build` once, with the number of latents and of inducing
+    variables.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.copies = 0
 
     def build(self, kernels: int, copies: int, inducing: int) -> None:
-        """Create the variational parameters of `L = kernels * copies` latents with `M = inducing` variables each."""
+        """Create the variational parameters of `L = kernels * copies` latents with `M = inducing`
+        variables each.
+        """
         if self.copies:
-            raise ValueError("this posterior already belongs to a model; give every model a posterior of its own.")
+            raise ValueError(
+                "this posterior already belongs to a model; give every model a posterior of its"
+                " own."
+            )
         self.copies = copies
         self._create(kernels * copies, inducing)
 
@@ -47,7 +56,9 @@ class Posterior(gpflow.Module, ABC):
         """Factorise `Kuu [G, M, M]`, and lay out the variational parameters by copy and kernel."""
 
     @abstractmethod
-    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def project(
+        self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Moments of the latent GPs.
 
         Args:
@@ -73,12 +84,18 @@ class Posterior(gpflow.Module, ABC):
 
     def _by_copy(self, columns: tf.Tensor) -> tf.Tensor:
         """`[M, L]` parameters as `[R, G, M]`."""
-        return tf.reshape(tf.transpose(tf.convert_to_tensor(columns)), [self.copies, -1, columns.shape[0]])
+        return tf.reshape(
+            tf.transpose(tf.convert_to_tensor(columns)), [self.copies, -1, columns.shape[0]]
+        )
 
 
 def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
     """`AᵀA`, or only its diagonal, as `Kff` has covariances or variances; `A [..., M, N]`."""
-    return tf.linalg.matmul(A, A, transpose_a=True) if Kff.shape.rank == 3 else tf.reduce_sum(A * A, -2)
+    return (
+        tf.linalg.matmul(A, A, transpose_a=True)
+        if Kff.shape.rank == 3
+        else tf.reduce_sum(A * A, -2)
+    )
 
 
 def by_latent(values: tf.Tensor) -> tf.Tensor:

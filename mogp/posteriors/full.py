@@ -14,13 +14,15 @@ from mogp.posteriors.base import Factors, Posterior, by_latent, squares
 class Full(Posterior):
     r"""$q(u_l) = N(m_l, S_l)$ with a full $S_l = L_S L_S^\top$: $M(M+3)/2$ parameters a latent.
 
-    With `whiten`, the parameters are those of $v_l \sim N(0, I)$ in $u_l = L_u v_l$, $K_{uu} = L_u L_u^\top$.
-    With $A = L_u^{-1} K_{uf}$ the marginals are
+    With `whiten`, the parameters are those of $v_l \sim N(0, I)$ in $u_l = L_u v_l$,
+    $K_{uu} = L_u L_u^\top$. With $A = L_u^{-1} K_{uf}$ the marginals are
 
-    $$\mu = A^\top m_v, \qquad \sigma^2 = k_{ff} - \mathrm{diag}(A^\top A) + \mathrm{diag}(A^\top S_v A),$$
+    $$\mu = A^\top m_v, \qquad \sigma^2 = k_{ff} - \mathrm{diag}(A^\top A) + \mathrm{diag}(A^\top
+      S_v A),$$
 
     and un-whitened the same with $A$ replaced by $L_u^{-\top} A$ in the terms of $m$ and $S$.
-    The parameters are laid out as GPflow's, `q_mu [M, L]` and `q_sqrt [L, M, M]`, so its natural gradients apply.
+    The parameters are laid out as GPflow's, `q_mu [M, L]` and `q_sqrt [L, M, M]`, so its natural
+      gradients apply.
 
     Args:
         whiten: parametrise `v` (the default) or `u` itself.
@@ -33,7 +35,9 @@ class Full(Posterior):
     def _create(self, latents: int, inducing: int) -> None:
         dtype = gpflow.default_float()
         self.q_mu = gpflow.Parameter(np.zeros((inducing, latents), dtype))
-        self.q_sqrt = gpflow.Parameter(np.tile(np.eye(inducing, dtype=dtype), (latents, 1, 1)), transform=triangular())
+        self.q_sqrt = gpflow.Parameter(
+            np.tile(np.eye(inducing, dtype=dtype), (latents, 1, 1)), transform=triangular()
+        )
 
     def factorise(self, Kuu: tf.Tensor) -> Factors:
         """One Cholesky factor for each distinct kernel and set of inducing inputs."""
@@ -41,7 +45,9 @@ class Full(Posterior):
         scale = tf.reshape(sqrt, [self.copies, -1, *sqrt.shape[1:]])
         return Factors(Kuu, cholesky(Kuu, name="Kuu"), self._by_copy(self.q_mu), scale)
 
-    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def project(
+        self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Moments of the latent GPs: see `Posterior.project`."""
         A = tf.linalg.triangular_solve(factors.cholesky, Kuf)
         residual = Kff - squares(A, Kff)
@@ -57,20 +63,27 @@ class Full(Posterior):
         $\alpha = L_u^{-1} m$ and $T = L_u^{-1} L_S$; whitened, $L_u$ is the identity here.
         """
         alpha, T = factors.location[..., None], factors.scale
-        constant = -float(T.shape[-1]) - tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(T))), -1)
+        constant = -float(T.shape[-1]) - tf.reduce_sum(
+            tf.math.log(tf.square(tf.linalg.diag_part(T))), -1
+        )
         if not self.whiten:
             L = factors.cholesky
             constant += 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
             L = tf.broadcast_to(L, T.shape)
             alpha, T = tf.linalg.triangular_solve(L, alpha), tf.linalg.triangular_solve(L, T)
-        return tf.reshape(0.5 * (tf.reduce_sum(alpha**2, (-2, -1)) + tf.reduce_sum(T**2, (-2, -1)) + constant), [-1])
+        return tf.reshape(
+            0.5 * (tf.reduce_sum(alpha**2, (-2, -1)) + tf.reduce_sum(T**2, (-2, -1)) + constant),
+            [-1],
+        )
 
     def weights(self, factors: Factors) -> tf.Tensor:
         r"""$L_u^{-\top} m_v$, or $K_{uu}^{-1} m$: see `Posterior.weights`."""
         alpha = tf.transpose(factors.location, [1, 2, 0])
         if not self.whiten:
             alpha = tf.linalg.triangular_solve(factors.cholesky, alpha)
-        return tf.transpose(tf.linalg.triangular_solve(factors.cholesky, alpha, adjoint=True), [2, 0, 1])
+        return tf.transpose(
+            tf.linalg.triangular_solve(factors.cholesky, alpha, adjoint=True), [2, 0, 1]
+        )
 
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and covariance of the inducing values: see `Posterior.moments`."""

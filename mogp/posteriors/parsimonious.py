@@ -12,13 +12,16 @@ from mogp.posteriors.base import Factors, Posterior, by_latent, squares
 
 
 class Parsimonious(Posterior):
-    r"""$m_l = K_{uu}\mu_l$, $S_l = (K_{uu}^{-1} + \Sigma_l^{-1})^{-1}$, $\Sigma_l$ diagonal: $2M$ parameters a latent.
+    r"""$m_l = K_{uu}\mu_l$, $S_l = (K_{uu}^{-1} + \Sigma_l^{-1})^{-1}$, $\Sigma_l$ diagonal: $2M$
+    parameters a latent.
 
-    $$\mu = K_{fu}\mu_l, \qquad \sigma^2 = k_{ff} - \mathrm{diag}\big(K_{fu}(K_{uu}+\Sigma_l)^{-1}K_{uf}\big),$$
+    $$\mu = K_{fu}\mu_l, \qquad \sigma^2 = k_{ff} -
+      \mathrm{diag}\big(K_{fu}(K_{uu}+\Sigma_l)^{-1}K_{uf}\big),$$
     $$\mathrm{KL} = \tfrac12\{\mu_l^\top K_{uu}\mu_l - \mathrm{tr}((K_{uu}+\Sigma_l)^{-1}K_{uu})
       + \log|K_{uu}+\Sigma_l| - \log|\Sigma_l|\}.$$
 
-    Only $K_{uu}+\Sigma_l$ is factorised, so duplicated inducing inputs do no harm; the price is a factor for each
+    Only $K_{uu}+\Sigma_l$ is factorised, so duplicated inducing inputs do no harm; the price is a
+      factor for each
     latent, even where latents share a kernel.
 
     Args:
@@ -33,9 +36,13 @@ class Parsimonious(Posterior):
 
     def _create(self, latents: int, inducing: int) -> None:
         dtype = gpflow.default_float()
-        bounded = tfp.bijectors.Chain([tfp.bijectors.Shift(np.asarray(1e-6, dtype)), tfp.bijectors.Softplus()])
+        bounded = tfp.bijectors.Chain(
+            [tfp.bijectors.Shift(np.asarray(1e-6, dtype)), tfp.bijectors.Softplus()]
+        )
         self.mu = gpflow.Parameter(np.zeros((inducing, latents), dtype))
-        self.sigma = gpflow.Parameter(np.full((inducing, latents), self._start, dtype), transform=bounded)
+        self.sigma = gpflow.Parameter(
+            np.full((inducing, latents), self._start, dtype), transform=bounded
+        )
 
     def factorise(self, Kuu: tf.Tensor) -> Factors:
         r"""Factors $\hat L \hat L^\top = K_{uu} + \Sigma_l$, one a latent `[R, G, M, M]`."""
@@ -43,20 +50,30 @@ class Parsimonious(Posterior):
         L = cholesky(Kuu + tf.linalg.diag(sigma), jitter=0.0, name="Kuu + Sigma")
         return Factors(Kuu, L, self._by_copy(self.mu), sigma)
 
-    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def project(
+        self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Moments of the latent GPs: see `Posterior.project`."""
         mean = tf.linalg.matvec(Kuf, factors.location, transpose_a=True)
-        everywhere = tf.broadcast_to(Kuf, tf.concat([tf.shape(factors.cholesky)[:2], tf.shape(Kuf)[1:]], 0))
+        everywhere = tf.broadcast_to(
+            Kuf, tf.concat([tf.shape(factors.cholesky)[:2], tf.shape(Kuf)[1:]], 0)
+        )
         A = tf.linalg.triangular_solve(factors.cholesky, everywhere)
         return by_latent(mean), by_latent(Kff - squares(A, Kff))
 
     def kl(self, factors: Factors) -> tf.Tensor:
-        r"""The KL above, with $\mathrm{tr}((K+\Sigma)^{-1}K) = M - \sum_j \sigma_j [(K+\Sigma)^{-1}]_{jj}$."""
+        r"""The KL above, with
+        $\mathrm{tr}((K+\Sigma)^{-1}K) = M - \sum_j \sigma_j [(K+\Sigma)^{-1}]_{jj}$.
+        """
         K, L, mu, sigma = factors
-        inverse = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], batch_shape=tf.shape(L)[:2], dtype=L.dtype))
+        inverse = tf.linalg.triangular_solve(
+            L, tf.eye(tf.shape(L)[-1], batch_shape=tf.shape(L)[:2], dtype=L.dtype)
+        )
         trace = tf.reduce_sum(1 - sigma * tf.reduce_sum(inverse**2, -2), -1)
         quadratic = tf.einsum("rgm,gmn,rgn->rg", mu, K, mu)
-        logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1) - tf.reduce_sum(tf.math.log(sigma), -1)
+        logdet = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1) - tf.reduce_sum(
+            tf.math.log(sigma), -1
+        )
         return tf.reshape(0.5 * (quadratic - trace + logdet), [-1])
 
     def weights(self, factors: Factors) -> tf.Tensor:

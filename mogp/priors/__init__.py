@@ -2,13 +2,11 @@
 
 from mogp.priors.base import Conditional, Marginals, Prior, View
 from mogp.priors.convolution import CPM
-from mogp.priors.expanded import ExpandedLMC
 from mogp.priors.mixing import ICM, LMC, Independent, MixingPrior, independent_functions
 
 __all__ = [
     "CPM",
     "Conditional",
-    "ExpandedLMC",
     "ICM",
     "Independent",
     "LMC",

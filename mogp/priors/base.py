@@ -1,4 +1,6 @@
-"""What a prior is: latent GPs `u_1 … u_L`, and how they make the latent parameter functions `f_1 … f_J`."""
+"""What a prior is: latent GPs `u_1 … u_L`, and how they make the latent parameter functions
+`f_1 … f_J`.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,27 @@ class Conditional(ABC):
 
     @abstractmethod
     def marginals(
-        self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
+        self,
+        functions: range | tf.Tensor,
+        rows: tf.Tensor | None = None,
+        full_output_cov: bool = False,
     ) -> Marginals:
         """Marginals of the named functions.
 
         Args:
-            functions: a range of `J` functions or a tensor `[J]`, the same at every row; or a tensor `[N, S]`, `S` of
-                them for each row.
+            functions: a range of `J` functions or a tensor `[J]`, the same at every row; or a
+                tensor `[N, S]`, `S` of them for each row.
             rows: `[N]` positions among the inputs; None for all.
             full_output_cov: also the covariance between the functions at each row.
         """
 
     @abstractmethod
     def contrasts(
-        self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
+        self,
+        functions: tf.Tensor,
+        reference: tf.Tensor,
+        rows: tf.Tensor | None = None,
+        independent: bool = False,
     ) -> Marginals:
         """Marginals `[N, S]` of the differences `f_s - f_r` at each row, with their covariance.
 
@@ -61,12 +70,16 @@ class Conditional(ABC):
         """
 
     @abstractmethod
-    def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
-        """Draws `[S, N, J]` of the functions at each row, correlated over functions and independent over rows.
+    def points(
+        self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Draws `[S, N, J]` of the functions at each row, correlated over functions and independent
+        over rows.
 
         Args:
             functions: which.
-            noise: `[S, N, L]` standard normal draws for the latent GPs; `[S, 1, L]` serves all rows.
+            noise: `[S, N, L]` standard normal draws for the latent GPs; `[S, 1, L]` serves all
+                rows.
             rows: `[N]` positions among the inputs; None for all.
         """
 
@@ -82,17 +95,21 @@ class Conditional(ABC):
 
     @abstractmethod
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
-        """Joint draws of the functions over all inputs, `[samples, N, J]`; needs `full_cov` when conditioning."""
+        """Joint draws of the functions over all inputs, `[samples, N, J]`; needs `full_cov` when
+        conditioning.
+        """
 
 
 class View(NamedTuple):
     """The functions that outputs own, at their rows: what a likelihood is shown of the posterior.
 
-    Functions are numbered from 0 within each output, so a likelihood need not know where its own begin.
+    Functions are numbered from 0 within each output, so a likelihood need not know where its own
+    begin.
 
     Attributes:
         conditional: the posterior at a set of inputs.
-        first: the number of function 0: one for all rows, or `[N]`, one a row, for rows of several outputs.
+        first: the number of function 0: one for all rows, or `[N]`, one a row, for rows of several
+            outputs.
         size: how many functions; of any use for rows of one output only.
         rows: `[N]` positions among the inputs; None for all.
     """
@@ -118,18 +135,26 @@ class View(NamedTuple):
         return self.conditional.marginals(self._all, self.rows)
 
     def some(self, functions: tf.Tensor, rows: tf.Tensor | None = None) -> Marginals:
-        """Of functions of the one output: `[J]`, the same at every row; or `[N, S]`, some for each of the `rows`."""
+        """Of functions of the one output: `[J]`, the same at every row; or `[N, S]`, some for each
+        of the `rows`.
+        """
         if not isinstance(self.first, int):
             raise ValueError("these rows belong to several outputs; name the functions of each.")
         if rows is not None and self.rows is not None:
             rows = tf.gather(self.rows, rows)
-        return self.conditional.marginals(functions + self.first, self.rows if rows is None else rows)
+        return self.conditional.marginals(
+            functions + self.first, self.rows if rows is None else rows
+        )
 
-    def contrasts(self, functions: tf.Tensor, reference: tf.Tensor, independent: bool = False) -> Marginals:
+    def contrasts(
+        self, functions: tf.Tensor, reference: tf.Tensor, independent: bool = False
+    ) -> Marginals:
         """Of the differences `f_s - f_r`, `[N, S]`: see `Conditional.contrasts`."""
         first = tf.cast(self.first, functions.dtype)
         shift = first[:, None] if first.shape.rank else first
-        return self.conditional.contrasts(functions + shift, reference + first, self.rows, independent)
+        return self.conditional.contrasts(
+            functions + shift, reference + first, self.rows, independent
+        )
 
     def points(self, noise: tf.Tensor) -> tf.Tensor:
         """Draws of all functions of the one output, `[S, N, J]`: see `Conditional.points`."""
@@ -143,10 +168,11 @@ class View(NamedTuple):
 
 
 class Prior(gpflow.Module, ABC):
-    """Latent GPs with `G` distinct kernels, `R` independent copies of each, and `J` functions made of them.
+    """Latent GPs with `G` distinct kernels, `R` independent copies of each, and `J` functions made
+    of them.
 
-    Latent `l = i G + g` is copy `i` of kernel `g`: copies of a kernel share its inducing inputs and one factor of
-    `Kuu [G, M, M]`.
+    Latent `l = i G + g` is copy `i` of kernel `g`: copies of a kernel share its inducing inputs and
+    one factor of `Kuu [G, M, M]`.
     """
 
     kernels: KernelStack
@@ -159,7 +185,9 @@ class Prior(gpflow.Module, ABC):
         return len(self.kernels) * self.copies
 
     def blocks(self, inducing: InducingPoints) -> tuple[int, int]:
-        """How many covariances `Kuu` of inducing variables there are, and how many copies share each: `G` and `R`."""
+        """How many covariances `Kuu` of inducing variables there are, and how many copies share
+        each: `G` and `R`.
+        """
         return len(self.kernels), self.copies
 
     @abstractmethod
@@ -168,6 +196,11 @@ class Prior(gpflow.Module, ABC):
 
     @abstractmethod
     def condition(
-        self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False
+        self,
+        X: tf.Tensor,
+        inducing: InducingPoints,
+        posterior: LatentPosterior,
+        factors: Any,
+        full_cov: bool = False,
     ) -> Conditional:
         """The functions at `X [N, P]` given the posterior over the inducing variables."""

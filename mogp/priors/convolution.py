@@ -19,12 +19,14 @@ from mogp.priors.mixing import _Mixed, _offsets
 
 
 class CPM(Prior):
-    r"""Convolution process: $f_j(x) = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u^i_q(r)\,dr + b_j$.
+    r"""Convolution process:
+    $f_j(x) = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u^i_q(r)\,dr + b_j$.
 
     What the inducing variables are decides how the functions are reached:
 
-    - `FunctionPoints`: values of the functions (CPM-f). Each function is then a sparse GP of its own, and functions
-      share hyper-parameters only; with `joint=True` one block with the full covariance, through which they share data.
+    - `FunctionPoints`: values of the functions (CPM-f). Each function is then a sparse GP of its
+      own, and functions share hyper-parameters only; with `joint=True` one block with the full
+      covariance, through which they share data.
     - `InducingPoints`: values of the latent GPs (CPM-u), a set for each or one for all.
     - `SmoothedPoints`: values of the latent GPs after smoothing (VIK).
 
@@ -40,7 +42,9 @@ class CPM(Prior):
         self.kernels = kernels
         self.copies = kernels.copies
         self.num_functions = kernels.num_functions
-        self.bias = None if bias is None else gpflow.Parameter(_offsets(bias, kernels.num_functions))
+        self.bias = (
+            None if bias is None else gpflow.Parameter(_offsets(bias, kernels.num_functions))
+        )
 
     def blocks(self, inducing: InducingPoints) -> tuple[int, int]:
         """See `Prior.blocks`."""
@@ -48,12 +52,18 @@ class CPM(Prior):
             return super().blocks(inducing)
         if inducing.Z.shape[0] != self.num_functions:
             raise ValueError(
-                f"{inducing.Z.shape[0]} sets of inducing inputs for {self.num_functions} functions; give one each."
+                f"{inducing.Z.shape[0]} sets of inducing inputs for {self.num_functions} functions;"
+                " give one each."
             )
         return inducing.num_sets, 1
 
     def condition(
-        self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False
+        self,
+        X: tf.Tensor,
+        inducing: InducingPoints,
+        posterior: LatentPosterior,
+        factors: Any,
+        full_cov: bool = False,
     ) -> Conditional:
         """The functions at `X [N, P]`."""
         bias = None if self.bias is None else tf.convert_to_tensor(self.bias)
@@ -62,7 +72,9 @@ class CPM(Prior):
                 Kff = self.kernels.of_functions(X, X)
             else:
                 Kff = tf.repeat(self.kernels.variances()[:, None], tf.shape(X)[0], axis=1)
-            return _Mixed(*posterior.project(factors, inducing.Kuf(self.kernels, X), Kff), None, bias)
+            return _Mixed(
+                *posterior.project(factors, inducing.Kuf(self.kernels, X), Kff), None, bias
+            )
         J = self.num_functions
         if isinstance(inducing, FunctionPoints):
             columns = tf.reshape(inducing.Kuf(self.kernels, X), [1, inducing.num_inducing, J, -1])
@@ -70,7 +82,11 @@ class CPM(Prior):
         else:
             columns = inducing.with_functions(self.kernels, X)
             weights = tf.transpose(self.kernels.S)
-        joint = tf.reshape(self.kernels.between_functions(X, X), [J * X.shape[0]] * 2) if full_cov else None
+        joint = (
+            tf.reshape(self.kernels.between_functions(X, X), [J * X.shape[0]] * 2)
+            if full_cov
+            else None
+        )
         return _Projected(
             lambda Kuf, Kff: posterior.project(factors, Kuf, Kff),
             columns,
@@ -88,13 +104,15 @@ class CPM(Prior):
 class _Projected(Conditional):
     r"""Functions whose covariance with the inducing variables differs from function to function.
 
-    With $a_{ljn}$ the projection of the column of function $j$ at row $n$ on the inducing variables of latent $l$,
-    $m_{jn} = \sum_l w_{lj}\,a_{ljn}^\top m_l$ and $\mathrm{cov}(f_{jn}, f_{j'n}) = k_{jj'} + \sum_l w_{lj}w_{lj'}\,
-    a_{ljn}^\top(V_l - K_l)a_{lj'n}$. A posterior gives the second term for $j = j'$; covariances are found from
+    With $a_{ljn}$ the projection of the column of function $j$ at row $n$ on the inducing variables
+    of latent $l$, $m_{jn} = \sum_l w_{lj}\,a_{ljn}^\top m_l$ and $\mathrm{cov}(f_{jn}, f_{j'n}) =
+    k_{jj'} + \sum_l w_{lj}w_{lj'}\, a_{ljn}^\top(V_l - K_l)a_{lj'n}$. A posterior gives the second
+    term for $j = j'$; covariances are found from
     $2a^\top Cb = (a+b)^\top C(a+b) - a^\top Ca - b^\top Cb$, when asked for.
 
     Args:
-        project: moments of the latents from `Kuf [G, M, n]` and prior moments, as `Posterior.project`.
+        project: moments of the latents from `Kuf [G, M, n]` and prior moments, as
+            `Posterior.project`.
         columns: `[G, M, J, N]`.
         weights: `[L, J]`.
         prior: `[J, J]` covariances of the functions at a row.
@@ -115,7 +133,9 @@ class _Projected(Conditional):
         self._bias = tf.zeros_like(prior[0]) if bias is None else bias
         self._G, self._M, self._J = (int(n) for n in columns.shape[:3])
         flat = tf.reshape(columns, [self._G, self._M, -1])
-        none = tf.zeros_like(flat[:, 0] if joint is None else flat[:, 0, :, None] * flat[:, 0, None])
+        none = tf.zeros_like(
+            flat[:, 0] if joint is None else flat[:, 0, :, None] * flat[:, 0, None]
+        )
         mean, extra = project(flat, none)
         self._mean = tf.einsum("lj,ljn->jn", weights, self._by_function(mean)) + self._bias[:, None]
         self._joint: tf.Tensor | None = None
@@ -125,10 +145,15 @@ class _Projected(Conditional):
             each = tf.repeat(weights, tf.shape(columns)[3], axis=1)
             self._joint = joint + tf.einsum("la,lb,lab->ab", each, each, extra)
             self._own = self._by_function(tf.linalg.diag_part(extra))
-        self._var = tf.linalg.diag_part(prior)[:, None] + tf.einsum("lj,ljn->jn", weights**2, self._own)
+        self._var = tf.linalg.diag_part(prior)[:, None] + tf.einsum(
+            "lj,ljn->jn", weights**2, self._own
+        )
 
     def marginals(
-        self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
+        self,
+        functions: range | tf.Tensor,
+        rows: tf.Tensor | None = None,
+        full_output_cov: bool = False,
     ) -> Marginals:
         if isinstance(functions, range):
             own = slice(functions.start, functions.stop)
@@ -147,21 +172,33 @@ class _Projected(Conditional):
         if full_output_cov:
             chosen = tf.gather(self._rows(self._covariance, rows), functions, batch_dims=1)
             return Marginals(mean, tf.gather(chosen, functions, axis=2, batch_dims=1))
-        return Marginals(mean, tf.gather(self._rows(tf.transpose(self._var), rows), functions, batch_dims=1))
+        return Marginals(
+            mean, tf.gather(self._rows(tf.transpose(self._var), rows), functions, batch_dims=1)
+        )
 
     def contrasts(
-        self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
+        self,
+        functions: tf.Tensor,
+        reference: tf.Tensor,
+        rows: tf.Tensor | None = None,
+        independent: bool = False,
     ) -> Marginals:
-        f = self.marginals(tf.concat([reference[:, None], functions], 1), rows, full_output_cov=not independent)
+        f = self.marginals(
+            tf.concat([reference[:, None], functions], 1), rows, full_output_cov=not independent
+        )
         mean = f.mean[:, 1:] - f.mean[:, :1]
         if independent:
             return Marginals(mean, f.var[:, 1:] + f.var[:, :1])
         variances = tf.linalg.diag_part(f.var)
         return Marginals(mean, variances[:, 1:] + variances[:, :1] - 2 * f.var[:, 0, 1:])
 
-    def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+    def points(
+        self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
+    ) -> tf.Tensor:
         own = slice(functions.start, functions.stop)
-        L = cholesky(self._rows(self._covariance, rows), name="the covariance of the functions at a row")
+        L = cholesky(
+            self._rows(self._covariance, rows), name="the covariance of the functions at a row"
+        )
         mean = self._rows(tf.transpose(self._mean), rows)
         return mean[:, own] + tf.einsum(
             "njk,snk->snj", L[:, own], tf.broadcast_to(noise, [noise.shape[0], *mean.shape])

@@ -1,4 +1,6 @@
-"""Priors whose functions are linear mixtures of latent GPs: independent functions, the LMC and the ICM."""
+"""Priors whose functions are linear mixtures of latent GPs: independent functions, the LMC and the
+ICM.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,18 @@ def _number(kernels: Kernels) -> int:
 class MixingPrior(Prior):
     r"""Functions $f_j(x) = \sum_l W_{jl} u_l(x) + b_j$ of independent latent GPs $u_l$.
 
-    One pass over the latents gives their mean and variance at all rows; the functions a batch needs are then mixed
-    from the rows of `W` that belong to them, at a cost of `N L` a function, never of all `J`.
+    One pass over the latents gives their mean and variance at all rows; the functions a batch needs
+    are then mixed from the rows of `W` that belong to them, at a cost of `N L` a function, never of
+    all `J`.
     """
 
     def __init__(
-        self, kernels: Kernels, functions: int, copies: int, W: Any | None, bias: npt.ArrayLike | None
+        self,
+        kernels: Kernels,
+        functions: int,
+        copies: int,
+        W: Any | None,
+        bias: npt.ArrayLike | None,
     ) -> None:
         super().__init__()
         self.kernels = kernels if isinstance(kernels, KernelStack) else KernelStack(kernels)
@@ -43,7 +51,12 @@ class MixingPrior(Prior):
         self.bias = None if bias is None else gpflow.Parameter(_offsets(bias, functions))
 
     def condition(
-        self, X: tf.Tensor, inducing: InducingPoints, posterior: LatentPosterior, factors: Any, full_cov: bool = False
+        self,
+        X: tf.Tensor,
+        inducing: InducingPoints,
+        posterior: LatentPosterior,
+        factors: Any,
+        full_cov: bool = False,
     ) -> Conditional:
         """The functions at `X [N, P]`, from one pass over the latent GPs."""
         Kff = self.kernels.K(X) if full_cov else self.kernels.K_diag(X)
@@ -56,20 +69,30 @@ class MixingPrior(Prior):
         return mixed if self.bias is None else mixed + self.bias
 
     def coregionalisation(self) -> tf.Tensor:
-        r"""$B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`: $\mathrm{cov}(f_j, f_{j'}) = \sum_g B_{g,jj'} k_g$."""
-        W = tf.eye(self.num_functions, dtype=gpflow.default_float()) if self.W is None else tf.convert_to_tensor(self.W)
+        r"""$B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`:
+        $\mathrm{cov}(f_j, f_{j'}) = \sum_g B_{g,jj'} k_g$.
+        """
+        W = (
+            tf.eye(self.num_functions, dtype=gpflow.default_float())
+            if self.W is None
+            else tf.convert_to_tensor(self.W)
+        )
         by_kernel = tf.reshape(W, [self.num_functions, self.copies, len(self.kernels)])
         return tf.einsum("jig,kig->gjk", by_kernel, by_kernel)
 
 
 def by_rows(parameter: Any | None) -> tf.Tensor | tf.Variable | None:
-    """Values of which some rows will be read: the variable itself, where it holds the values, so that no other row is.
+    """Values of which some rows will be read: the variable itself, where it holds the values, so
+    that no other row is.
 
-    A tensor of all values would be a copy of them at every step, once an optimiser writes single rows.
+    A tensor of all values would be a copy of them at every step, once an optimiser writes single
+    rows.
     """
     if parameter is None:
         return None
-    plain = isinstance(parameter, gpflow.Parameter) and isinstance(parameter.transform, tfp.bijectors.Identity)
+    plain = isinstance(parameter, gpflow.Parameter) and isinstance(
+        parameter.transform, tfp.bijectors.Identity
+    )
     return parameter.unconstrained_variable if plain else tf.convert_to_tensor(parameter)
 
 
@@ -77,26 +100,38 @@ def _offsets(bias: npt.ArrayLike, functions: int) -> npt.NDArray[np.float64]:
     values = np.asarray(bias, dtype=float)
     if values.shape not in ((), (functions,)):
         raise ValueError(
-            f"bias has shape {values.shape}; expected one number, or one for each of {functions} functions."
+            f"bias has shape {values.shape}; expected one number, or one for each of {functions}"
+            " functions."
         )
     return np.broadcast_to(values, (functions,))
 
 
 class _Mixed(Conditional):
-    """Latent moments `mean [L, N]`, `var [L, N]` or `[L, N, N]`, mixed by `W [J, L]` (the identity if None)."""
+    """Latent moments `mean [L, N]`, `var [L, N]` or `[L, N, N]`, mixed by `W [J, L]` (the identity
+    if None).
+    """
 
-    def __init__(self, mean: tf.Tensor, var: tf.Tensor, W: tf.Tensor | None, bias: tf.Tensor | None) -> None:
+    def __init__(
+        self, mean: tf.Tensor, var: tf.Tensor, W: tf.Tensor | None, bias: tf.Tensor | None
+    ) -> None:
         self._mean, self._var, self._W, self._bias = mean, var, W, bias
 
     def marginals(
-        self, functions: range | tf.Tensor, rows: tf.Tensor | None = None, full_output_cov: bool = False
+        self,
+        functions: range | tf.Tensor,
+        rows: tf.Tensor | None = None,
+        full_output_cov: bool = False,
     ) -> Marginals:
         if isinstance(functions, range) or functions.shape.rank == 1:
             return self._shared(functions, *self.latents(rows), full_output_cov)
         return self._by_row(functions, rows, full_output_cov)
 
     def contrasts(
-        self, functions: tf.Tensor, reference: tf.Tensor, rows: tf.Tensor | None = None, independent: bool = False
+        self,
+        functions: tf.Tensor,
+        reference: tf.Tensor,
+        rows: tf.Tensor | None = None,
+        independent: bool = False,
     ) -> Marginals:
         both = tf.concat([reference[:, None], functions], 1)
         if independent or self._W is None:
@@ -111,7 +146,9 @@ class _Mixed(Conditional):
             offset = bias[:, 1:] - bias[:, :1]
         return Marginals(_mix(W, mean) + offset, _mix(W * W, var))
 
-    def points(self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None) -> tf.Tensor:
+    def points(
+        self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
+    ) -> tf.Tensor:
         own = slice(functions.start, functions.stop)
         mean, var = self._by_input(rows)
         offset = 0 if self._bias is None else self._bias[own]
@@ -137,10 +174,14 @@ class _Mixed(Conditional):
 
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         L = cholesky(self._var, name="the covariance of the latent GPs")
-        noise = tf.random.stateless_normal([samples, *self._mean.shape, 1], [seed, 0], dtype=L.dtype)
+        noise = tf.random.stateless_normal(
+            [samples, *self._mean.shape, 1], [seed, 0], dtype=L.dtype
+        )
         latents = self._mean + tf.linalg.matmul(L, noise)[..., 0]
         own = slice(functions.start, functions.stop)
-        mixed = latents[:, own] if self._W is None else tf.einsum("jl,sln->sjn", self._W[own], latents)
+        mixed = (
+            latents[:, own] if self._W is None else tf.einsum("jl,sln->sjn", self._W[own], latents)
+        )
         return tf.linalg.matrix_transpose(mixed) + (0 if self._bias is None else self._bias[own])
 
     def _shared(
@@ -152,7 +193,9 @@ class _Mixed(Conditional):
             if var.shape.rank == 3:
                 return Marginals(tf.transpose(mean) + offset, var)
             mixed = tf.transpose(var)
-            return Marginals(tf.transpose(mean) + offset, tf.linalg.diag(mixed) if full_output_cov else mixed)
+            return Marginals(
+                tf.transpose(mean) + offset, tf.linalg.diag(mixed) if full_output_cov else mixed
+            )
         W = _some(self._W, functions)
         mean = tf.linalg.matmul(mean, W, transpose_a=True, transpose_b=True) + offset
         if var.shape.rank == 3:
@@ -166,11 +209,16 @@ class _Mixed(Conditional):
         mean, var = tf.transpose(self._mean), tf.transpose(self._var)
         return (mean, var) if rows is None else (tf.gather(mean, rows), tf.gather(var, rows))
 
-    def _by_row(self, functions: tf.Tensor, rows: tf.Tensor | None, full_output_cov: bool) -> Marginals:
+    def _by_row(
+        self, functions: tf.Tensor, rows: tf.Tensor | None, full_output_cov: bool
+    ) -> Marginals:
         offset = 0 if self._bias is None else tf.gather(self._bias, functions)
         mean, var = self._by_input(rows)
         if self._W is None:
-            mean, var = tf.gather(mean, functions, batch_dims=1), tf.gather(var, functions, batch_dims=1)
+            mean, var = (
+                tf.gather(mean, functions, batch_dims=1),
+                tf.gather(var, functions, batch_dims=1),
+            )
             return Marginals(mean + offset, tf.linalg.diag(var) if full_output_cov else var)
         W = tf.gather(self._W, functions)
         mean = _mix(W, mean) + offset
@@ -180,8 +228,12 @@ class _Mixed(Conditional):
 
 
 def _mix(W: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
-    """`[N, S]` from weights `[N, S, L]` and latents `[N, L]`; products of single rows are no matter for a matrix."""
-    return tf.reduce_sum(W * latents[:, None], -1) if W.shape[1] == 1 else tf.linalg.matvec(W, latents)
+    """`[N, S]` from weights `[N, S, L]` and latents `[N, L]`; products of single rows are no matter
+    for a matrix.
+    """
+    return (
+        tf.reduce_sum(W * latents[:, None], -1) if W.shape[1] == 1 else tf.linalg.matvec(W, latents)
+    )
 
 
 def _some(values: tf.Tensor | tf.Variable, functions: range | tf.Tensor) -> tf.Tensor:
@@ -205,31 +257,38 @@ class Independent(MixingPrior):
     """Functions that are GPs of their own: `f_j = u_j + b_j`.
 
     Args:
-        kernels: one kernel for each function, or one kernel that all functions share (with one `Kuu` for all).
+        kernels: one kernel for each function, or one kernel that all functions share (with one
+            `Kuu` for all).
         functions: number of functions `J`; needed with a shared kernel.
         bias: start value(s) of a trainable offset for each function; None for none.
     """
 
-    def __init__(self, kernels: Kernels, functions: int | None = None, bias: npt.ArrayLike | None = None) -> None:
-        shared = isinstance(kernels, Kernel) or (isinstance(kernels, KernelStack) and len(kernels) == 1)
+    def __init__(
+        self, kernels: Kernels, functions: int | None = None, bias: npt.ArrayLike | None = None
+    ) -> None:
+        shared = isinstance(kernels, Kernel) or (
+            isinstance(kernels, KernelStack) and len(kernels) == 1
+        )
         count = functions if shared else _number(kernels)
         if count is None or (functions is not None and functions != count) or count < 1:
             raise ValueError(
-                f"{'one shared kernel' if shared else f'{_number(kernels)} kernels'} and functions={functions}: "
-                "give one kernel for each function, or one shared kernel and the number of functions."
+                f"{'one shared kernel' if shared else f'{_number(kernels)} kernels'} and"
+                f" functions={functions}: give one kernel for each function, or one shared kernel"
+                " and the number of functions."
             )
         super().__init__(kernels, count, copies=count if shared else 1, W=None, bias=bias)
 
 
 class LMC(MixingPrior):
-    r"""Linear model of coregionalisation: $f_j = \sum_g \sum_{i=1}^{R} W_{j,(i,g)}\, u_g^i$, $u_g^i \sim GP(0, k_g)$.
+    r"""Linear model of coregionalisation: $f_j = \sum_g \sum_{i=1}^{R} W_{j,(i,g)}\, u_g^i$,
+    $u_g^i \sim GP(0, k_g)$.
 
     Args:
         kernels: the `G` distinct kernels (unit variance is usual: `W` carries the amplitude).
         functions: number of functions `J`.
         rank: copies `R` of every latent GP, the rank of each coregionalisation matrix.
-        W: `[J, G R]` start values of the mixing weights; if None, rows of length one in random directions, so that
-            every function starts with unit variance.
+        W: `[J, G R]` start values of the mixing weights; if None, rows of length one in random
+            directions, so that every function starts with unit variance.
         bias: start value(s) of a trainable offset for each function; None for none.
         seed: of the draw of `W`.
     """
@@ -252,13 +311,15 @@ class LMC(MixingPrior):
         weights = np.asarray(W, dtype=gpflow.default_float())
         if weights.shape != (functions, latents):
             raise ValueError(
-                f"W has shape {weights.shape}; expected [functions, kernels x rank] = ({functions}, {latents})."
+                f"W has shape {weights.shape}; expected [functions, kernels x rank] = ({functions},"
+                f" {latents})."
             )
         super().__init__(kernels, functions, copies=rank, W=gpflow.Parameter(weights), bias=bias)
 
 
 class ICM(LMC):
-    r"""Intrinsic coregionalisation: one kernel, $\mathrm{cov}(f_j(x), f_{j'}(x')) = B_{jj'} k(x, x')$ with `B = W Wᵀ`.
+    r"""Intrinsic coregionalisation: one kernel,
+    $\mathrm{cov}(f_j(x), f_{j'}(x')) = B_{jj'} k(x, x')$ with `B = W Wᵀ`.
 
     Args:
         kernel: the one kernel.

@@ -9,9 +9,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from mogp.companion import ledger, records, results, runner
-from mogp.companion.report import changed_verdicts, missing_artefacts, report
-from mogp.companion.sources import chapters
+from mogp.book import ledger, records, results, runner
+from mogp.book.report import changed_verdicts, missing_artefacts, report
+from mogp.book.sources import chapters
 
 KEYS = [chapter.key for chapter in chapters()]
 
@@ -64,5 +64,5 @@ def test_no_cell_shows_an_error_or_a_warning(build):
 def test_an_unchanged_chapter_is_not_run_again_and_costs_no_import(build):
     outcomes = runner.run(KEYS[:1], profile="smoke", build=build)
     assert [o.state for o in outcomes] == ["unchanged"]
-    code = "import sys, mogp.cli, mogp.companion.runner; sys.exit('tensorflow' in sys.modules)"
+    code = "import sys, mogp.cli, mogp.book.runner; sys.exit('tensorflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit, roots_hermitenorm
 
-from mogp.batches import Labels
+from mogp.data.batches import Labels
 from mogp.likelihoods import BernoulliLabels, Targets
 from mogp.likelihoods.logistic import expected_sigmoid, expected_softplus, log_expected_sigmoid
 from mogp.priors import View

@@ -11,13 +11,13 @@ from gpflow.kernels import Matern32, SquaredExponential
 from scipy.stats import norm
 
 from mogp import metrics
+from mogp.book.baselines.networks import Networks
 from mogp.data import MultiOutputData, Output
 from mogp.inducing import InducingPoints, ReplicaPoints, replica_points
 from mogp.kernels import hierarchical
 from mogp.likelihoods import Gaussian
 from mogp.models import (
     LatentMOGP,
-    Networks,
     SparseMOGP,
     bayesian_gplvm,
     hgp_ind,

@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 import mogp
+from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints, kmeans_points
-from mogp.labels import LabelData
 from mogp.likelihoods import BernoulliLabels
 from mogp.models import LabelMOGP, Method, labels, mlgpf
 from mogp.optimizers import LBFGS, Adam

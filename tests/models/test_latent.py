@@ -33,12 +33,12 @@ from scipy import stats
 
 import mogp
 from mogp.data import MultiOutputData, Output
+from mogp.data.padded import PaddedBatch
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
 from mogp.models import LatentMOGP, hgp_ind, lvmogp
 from mogp.models.latent import latent_nodes
 from mogp.optimizers import LBFGS, Adam
-from mogp.padded import PaddedBatch
 from mogp.training import fit
 
 K_X = over_replicas()

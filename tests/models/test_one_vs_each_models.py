@@ -13,9 +13,9 @@ import tensorflow as tf
 from scipy import special
 
 import mogp
-from mogp.batches import Batch
-from mogp.class_batches import ClassBatch, ClassBatches
 from mogp.data import MultiOutputData
+from mogp.data.batches import Batch
+from mogp.data.class_batches import ClassBatch, ClassBatches
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import OneVsEach
 from mogp.models import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max

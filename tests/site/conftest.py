@@ -32,7 +32,7 @@ profile = "smoke"
 seed = 0
 
 # %%
-from mogp.companion import Chapter
+from mogp.book import Chapter
 
 chapter = Chapter("ma/2", profile=profile, seed=seed)
 
@@ -92,7 +92,7 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def build(book: Path) -> Iterator[Path]:
     """A build folder in which one of the two chapters has been run."""
-    from mogp.companion.runner import run
+    from mogp.book.runner import run
 
     folder = book / "_build"
     with pytest.MonkeyPatch.context() as patch:
@@ -105,7 +105,7 @@ def build(book: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def site(build: Path) -> Path:
-    from mogp.companion.site import build_site
+    from mogp.book.site import build_site
 
     return build_site(build).parent
 

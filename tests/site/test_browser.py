@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mogp.companion import site as site_module
+from mogp.book import site as site_module
 
 pytestmark = pytest.mark.browser
 LEFT = "net::ERR_ABORTED"  # the test went on to the next page before this one had loaded everything

@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from mogp.companion import site as site_module
-from mogp.companion.runner import run
-from mogp.companion.site import SiteError, assemble, build_site
+from mogp.book import site as site_module
+from mogp.book.runner import run
+from mogp.book.site import SiteError, assemble, build_site
 
 CHAPTER = "# %% [markdown]\n# # Title\n\n# %%\n{code}\n"
 
@@ -81,7 +81,7 @@ def test_a_name_that_no_page_value_has_is_an_error(small_book: Path) -> None:
 
 def test_results_of_earlier_code_are_marked(small_book: Path) -> None:
     build = small_book / "_build"
-    chapter = add_chapter(small_book, "from mogp.companion import Chapter\nChapter('ma/2', profile='smoke')")
+    chapter = add_chapter(small_book, "from mogp.book import Chapter\nChapter('ma/2', profile='smoke')")
     chapter.write_text(
         '# %% [markdown]\n# # Title\n\n# %% tags=["parameters"]\nprofile = "smoke"\nseed = 0\n\n# %%\n1 + 1\n',
         encoding="utf-8",
@@ -108,7 +108,7 @@ def test_serving_without_a_site_says_how_to_build_it(tmp_path: Path) -> None:
 def test_missing_mathjax_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     from sphinx.errors import ExtensionError
 
-    from mogp.companion.sphinx_ext import offline
+    from mogp.book.sphinx_ext import offline
 
     monkeypatch.setattr(offline, "_DISTRIBUTION", "no-such-distribution")
     with pytest.raises(ExtensionError, match="pip install"):
@@ -116,9 +116,7 @@ def test_missing_mathjax_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_two_builds_at_once_both_end_with_a_whole_site(small_book: Path) -> None:
-    script = (
-        "import pathlib, sys; from mogp.companion.site import build_site; print(build_site(pathlib.Path(sys.argv[1])))"
-    )
+    script = "import pathlib, sys; from mogp.book.site import build_site; print(build_site(pathlib.Path(sys.argv[1])))"
     command = [sys.executable, "-c", script, str(small_book / "_build")]
     builds = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [build.communicate(timeout=120)[0].strip() for build in builds]

@@ -9,7 +9,7 @@ import docutils.nodes
 import pytest
 from docutils.core import publish_doctree
 
-from mogp.companion.sphinx_ext.docstrings import to_rst
+from mogp.book.sphinx_ext.docstrings import to_rst
 
 
 def parse(docstring: str) -> docutils.nodes.document:

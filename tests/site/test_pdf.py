@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mogp.companion.site import build_pdf, chromium
+from mogp.book.site import build_pdf, chromium
 
 
 @pytest.mark.browser

@@ -6,8 +6,8 @@ import pytest
 from docutils.nodes import entry
 from myst_parser.parsers.docutils_ import Parser
 
-from mogp.companion.markdown import markdown_table
-from mogp.companion.site_pages import duration
+from mogp.book.markdown import markdown_table
+from mogp.book.site_pages import duration
 
 DURATIONS = {
     0: "0 s",

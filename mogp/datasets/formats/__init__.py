@@ -1,1 +1,3 @@
-"""Hardened parsers, a module a file format: bytes in, arrays out, or a `DataFormatError` that says where."""
+"""Hardened parsers, a module a file format: bytes in, arrays out, or a `DataFormatError` that says
+where.
+"""

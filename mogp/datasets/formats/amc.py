@@ -19,7 +19,9 @@ Words = tuple[int, list[str]]
 
 
 def read_amc(path: Path | str) -> Motion:
-    """The `[T, C]` frames of an AMC file in degrees; channels in the order of the file, such as "lfemur.0"."""
+    """The `[T, C]` frames of an AMC file in degrees; channels in the order of the file, such as
+    "lfemur.0".
+    """
     lines = ((number, line.split()) for number, line in enumerate(lines_of(read_text(path)), 1))
     filled = [(number, words) for number, words in lines if words and not words[0].startswith("#")]
     blocks = _blocks(filled, path)
@@ -30,7 +32,11 @@ def read_amc(path: Path | str) -> Motion:
             raise DataFormatError(path, f"bone {shown(bone)} twice", number)
         sizes[bone] = len(values)
     frames = np.stack([_frame(block, start, sizes, path) for start, block in blocks])
-    return Motion(tuple(f"{bone}.{axis}" for bone, size in sizes.items() for axis in range(size)), frames, FRAME_TIME)
+    return Motion(
+        tuple(f"{bone}.{axis}" for bone, size in sizes.items() for axis in range(size)),
+        frames,
+        FRAME_TIME,
+    )
 
 
 def _blocks(lines: list[Words], path: Path | str) -> list[tuple[int, list[Words]]]:
@@ -42,7 +48,9 @@ def _blocks(lines: list[Words], path: Path | str) -> list[tuple[int, list[Words]
             flags.add(words[0].upper())
         elif len(words) == 1:
             if words[0] != str(len(blocks) + 1):
-                raise DataFormatError(path, f"{shown(words[0])}, expected frame {len(blocks) + 1}", number)
+                raise DataFormatError(
+                    path, f"{shown(words[0])}, expected frame {len(blocks) + 1}", number
+                )
             blocks.append((number, []))
         elif blocks:
             blocks[-1][1].append((number, words))
@@ -55,11 +63,15 @@ def _blocks(lines: list[Words], path: Path | str) -> list[tuple[int, list[Words]
     return blocks
 
 
-def _frame(block: list[Words], start: int, sizes: dict[str, int], path: Path | str) -> NDArray[np.float64]:
+def _frame(
+    block: list[Words], start: int, sizes: dict[str, int], path: Path | str
+) -> NDArray[np.float64]:
     """`[C]` values of a frame, whose bones must be those of the first."""
     for (number, (bone, *values)), (expected, size) in zip(block, sizes.items(), strict=False):
         if bone != expected or len(values) != size:
-            problem = f"bone {shown(bone)} with {len(values)} values, expected {expected!r} with {size}"
+            problem = (
+                f"bone {shown(bone)} with {len(values)} values, expected {expected!r} with {size}"
+            )
             raise DataFormatError(path, problem, number)
     if len(block) != len(sizes):
         raise DataFormatError(path, f"a frame of {len(block)} bones, expected {len(sizes)}", start)

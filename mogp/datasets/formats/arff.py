@@ -1,4 +1,6 @@
-"""Weka's attribute-relation files, dense and sparse, and Mulan's: the same with an XML file that names the labels."""
+"""Weka's attribute-relation files, dense and sparse, and Mulan's: the same with an XML file that
+names the labels.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ Declared = Kind | Literal["string"]
 MISSING = "?"
 _QUOTED = r"""'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*\""""
 _WORD = rf"""(?:{_QUOTED}|[^\s,'"{{}}]+)"""
-_ATTRIBUTE = re.compile(rf"""@attribute\s+({_QUOTED}|[^\s'"{{}}][^\s{{}}]*)(?:\s+|(?=\{{))(\S.*)""", re.IGNORECASE)
+_ATTRIBUTE = re.compile(
+    rf"""@attribute\s+({_QUOTED}|[^\s'"{{}}][^\s{{}}]*)(?:\s+|(?=\{{))(\S.*)""", re.IGNORECASE
+)
 _NUMERIC = re.compile(r"(?:numeric|real|integer)\s*(?:\[[^\]]*\])?", re.IGNORECASE)
 _TEXT = re.compile(r"string|date\b.*", re.IGNORECASE)
 _FIELD = re.compile(rf"\s*({_QUOTED}|[^,'\"\s][^,]*|)\s*(,|\Z)")
@@ -41,8 +45,9 @@ class Arff:
     Attributes:
         relation: the name of the table.
         names: C names of attributes.
-        kinds: C times "numeric" or the values that the numbers of the column point into: the declared ones of a nominal
-            attribute, the ones met, in order, of a string or date attribute.
+        kinds: C times "numeric" or the values that the numbers of the column point into: the
+            declared ones of a nominal attribute, the ones met, in order, of a string or date
+            attribute.
         values: `[N, C]` numbers, NaN where missing; CSR without stored zeros if the file is sparse.
     """
 
@@ -70,7 +75,9 @@ class MultiLabel:
 
 
 def read_arff(path: Path | str) -> Arff:
-    """The table of an ARFF file, of dense rows (`1, ?, red`) or sparse ones (`{3 1, 7 red}`; the rest is 0)."""
+    """The table of an ARFF file, of dense rows (`1, ?, red`) or sparse ones (`{3 1, 7 red}`; the
+    rest is 0).
+    """
     lines = [(number, line.strip()) for number, line in enumerate(lines_of(read_text(path)), 1)]
     lines = [(number, line) for number, line in lines if line and line[0] != "%"]
     relation, names, declared, start = _header(lines, path)
@@ -101,14 +108,18 @@ def _header(
             case "@data" if relation is not None and kinds and not rest:
                 return relation, tuple(kinds), tuple(kinds.values()), place + 1
             case _:
-                raise DataFormatError(path, f"{shown(line)} is out of place before the data", number)
+                raise DataFormatError(
+                    path, f"{shown(line)} is out of place before the data", number
+                )
     raise DataFormatError(path, "no @data")
 
 
 def _attribute(line: str, path: Path | str, number: int) -> tuple[str, Declared]:
     found = _ATTRIBUTE.fullmatch(line)
     if found is None:
-        raise DataFormatError(path, f"{shown(line)} is not an attribute with a name and a type", number)
+        raise DataFormatError(
+            path, f"{shown(line)} is not an attribute with a name and a type", number
+        )
     name, kind = _unquoted(found[1]), found[2].strip()
     if _NUMERIC.fullmatch(kind):
         return name, "numeric"
@@ -116,14 +127,18 @@ def _attribute(line: str, path: Path | str, number: int) -> tuple[str, Declared]
         return name, "string"
     values = _fields(kind[1:-1]) if kind.startswith("{") and kind.endswith("}") else None
     if not values or "" in values:
-        raise DataFormatError(path, f"type {shown(kind)}, expected numeric, string, date or {{a, b}}", number)
+        raise DataFormatError(
+            path, f"type {shown(kind)}, expected numeric, string, date or {{a, b}}", number
+        )
     if len(set(values)) < len(values):
         raise DataFormatError(path, f"attribute {shown(name)} lists a value twice", number)
     return name, tuple(values)
 
 
 def _fields(text: str) -> list[str] | None:
-    """What stands between commas, without quotes and outer blanks; None if the quotes do not pair up."""
+    """What stands between commas, without quotes and outer blanks; None if the quotes do not pair
+    up.
+    """
     if "'" not in text and '"' not in text:
         return [field.strip() for field in text.split(",")]
     fields, at, more = [], 0, ","
@@ -143,7 +158,10 @@ def _unquoted(word: str) -> str:
 
 
 def _dense(
-    rows: Sequence[tuple[int, str]], names: tuple[str, ...], declared: tuple[Declared, ...], path: Path | str
+    rows: Sequence[tuple[int, str]],
+    names: tuple[str, ...],
+    declared: tuple[Declared, ...],
+    path: Path | str,
 ) -> tuple[tuple[Kind, ...], NDArray[np.float64]]:
     table: list[list[str]] = []
     for number, line in rows:
@@ -184,25 +202,36 @@ def _numbers(fields: Sequence[str], kind: Kind) -> NDArray[np.float64] | None:
 
 
 def _problem(name: str, field: str, kind: Kind) -> str:
-    expected = "a finite number" if kind == "numeric" else f"one of {len(kind)} values such as {shown(kind[0])}"
+    expected = (
+        "a finite number"
+        if kind == "numeric"
+        else f"one of {len(kind)} values such as {shown(kind[0])}"
+    )
     return f"attribute {shown(name)} holds {shown(field)}, expected {expected}"
 
 
 def _sparse(
-    rows: Sequence[tuple[int, str]], names: tuple[str, ...], declared: tuple[Declared, ...], path: Path | str
+    rows: Sequence[tuple[int, str]],
+    names: tuple[str, ...],
+    declared: tuple[Declared, ...],
+    path: Path | str,
 ) -> tuple[tuple[Kind, ...], csr_matrix]:
     from scipy.sparse import csr_matrix
 
     kinds = tuple(kind for kind in declared if kind != "string")
     if len(kinds) < len(names):
         raise DataFormatError(
-            path, f"sparse rows of {shown(names[declared.index('string')])}, which is text", rows[0][0]
+            path,
+            f"sparse rows of {shown(names[declared.index('string')])}, which is text",
+            rows[0][0],
         )
     tokens: list[str] = []
     starts = [0]
     for number, line in rows:
         if _SPARSE.fullmatch(line) is None:
-            raise DataFormatError(path, f"{shown(line)} is not a sparse row {{place value, ...}}", number)
+            raise DataFormatError(
+                path, f"{shown(line)} is not a sparse row {{place value, ...}}", number
+            )
         if "'" in line or '"' in line:
             tokens.extend(_unquoted(word) for pair in _PAIRS.findall(line) for word in pair)
         else:
@@ -216,9 +245,13 @@ def _sparse(
         raise DataFormatError(path, problem, _line(rows, starts, entry))
     values = _entries(at, words, kinds)
     if values is None:
-        entry = next(entry for entry, word in enumerate(words) if _numbers([word], kinds[at[entry]]) is None)
+        entry = next(
+            entry for entry, word in enumerate(words) if _numbers([word], kinds[at[entry]]) is None
+        )
         place = at[entry]
-        raise DataFormatError(path, _problem(names[place], words[entry], kinds[place]), _line(rows, starts, entry))
+        raise DataFormatError(
+            path, _problem(names[place], words[entry], kinds[place]), _line(rows, starts, entry)
+        )
     matrix = csr_matrix((values, at, starts), shape=(len(rows), len(names)))
     matrix.sort_indices()
     row = repeated_row(matrix)
@@ -237,7 +270,9 @@ def _line(rows: Sequence[tuple[int, str]], starts: Sequence[int], entry: int) ->
     return rows[int(np.searchsorted(starts, entry, "right")) - 1][0]
 
 
-def _entries(at: NDArray[np.int64], words: Sequence[str], kinds: Sequence[Kind]) -> NDArray[np.float64] | None:
+def _entries(
+    at: NDArray[np.int64], words: Sequence[str], kinds: Sequence[Kind]
+) -> NDArray[np.float64] | None:
     """The value of each stored entry, whose attribute is `at`; None if one does not fit."""
     values = np.empty(len(words))
     numeric = np.array([kind == "numeric" for kind in kinds])[at]
@@ -255,7 +290,9 @@ def _places(values: tuple[str, ...]) -> dict[str, float]:
 
 
 def read_mulan(arff: Path | str, xml: Path | str) -> MultiLabel:
-    """A multi-label set: the attributes that the XML file names are the labels, all others the features."""
+    """A multi-label set: the attributes that the XML file names are the labels, all others the
+    features.
+    """
     from scipy.sparse import csr_matrix
 
     table = read_arff(arff)
@@ -287,7 +324,9 @@ def read_labels(xml: Path | str) -> tuple[str, ...]:
             root.append(tag)
             return
         if tag != "label" or not root or "name" not in attributes:
-            raise DataFormatError(xml, f"element {shown(tag)}, expected a <label name=...> in <labels>", line)
+            raise DataFormatError(
+                xml, f"element {shown(tag)}, expected a <label name=...> in <labels>", line
+            )
         if attributes["name"] in names:
             raise DataFormatError(xml, f"label {shown(attributes['name'])} twice", line)
         names[attributes["name"]] = None

@@ -1,4 +1,6 @@
-"""NumPy's own files of numbers, without pickles; a header is checked against the bytes that follow it."""
+"""NumPy's own files of numbers, without pickles; a header is checked against the bytes that follow
+it.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,12 @@ def parse_npy(content: bytes, name: Path | str) -> NDArray[Any]:
         raise DataFormatError(name, f"declares a type that does not exist: {descr!r}") from error
     declared = math.prod(shape) * dtype.itemsize
     if 0 in shape or declared != len(content) - start:
-        raise DataFormatError(name, f"declares shape {shape}, {declared} bytes, but holds {len(content) - start}")
-    array = np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
+        raise DataFormatError(
+            name, f"declares shape {shape}, {declared} bytes, but holds {len(content) - start}"
+        )
+    array = np.frombuffer(content, dtype, offset=start).reshape(
+        shape, order="F" if fortran else "C"
+    )
     return array.astype(dtype.newbyteorder("="), order="C")
 
 
@@ -63,7 +69,9 @@ def npy_header(content: bytes, name: Path | str) -> NpyHeader:
     end = start + int.from_bytes(size, "little")
     match = _HEADER.fullmatch(content[start : min(end, start + 1000)].decode("latin-1"))
     if end > len(content) or match is None:
-        raise DataFormatError(name, "has a truncated header, or one that is not a type, an order and a shape")
+        raise DataFormatError(
+            name, "has a truncated header, or one that is not a type, an order and a shape"
+        )
     shape = tuple(int(size) for size in re.findall(r"\d+", match["shape"]))
     if len(shape) > 32:
         raise DataFormatError(name, f"declares {len(shape)} dimensions")

@@ -14,7 +14,9 @@ CHANNELS = frozenset(f"{axis}{kind}" for axis in "XYZ" for kind in ("position", 
 
 
 def read_bvh(path: Path | str) -> Motion:
-    """The `[T, C]` frames of a BVH file; channels in the order of the file, such as "LeftUpLeg.Zrotation"."""
+    """The `[T, C]` frames of a BVH file; channels in the order of the file, such as
+    "LeftUpLeg.Zrotation".
+    """
     lines = lines_of(read_text(path))
     filled = ((number, line.split()) for number, line in enumerate(lines, 1) if line.strip())
     channels = _channels(filled, path)
@@ -24,12 +26,16 @@ def read_bvh(path: Path | str) -> Motion:
     if frame_count is None:
         raise DataFormatError(path, f"{shown(count[1])} frames, expected a number", count[0])
     if seconds is None or seconds[0] <= 0.0:
-        raise DataFormatError(path, f"frame time {shown(frame_time[1])}, expected seconds > 0", frame_time[0])
+        raise DataFormatError(
+            path, f"frame time {shown(frame_time[1])}, expected seconds > 0", frame_time[0]
+        )
     start = frame_time[0]
     rows = "".join(lines[start:]).encode()
     frames = parse_numbers(rows, path, delimiter=None, columns=len(channels), line=start + 1)
     if len(frames) != frame_count[0]:
-        raise DataFormatError(path, f"{len(frames)} frames follow, {frame_count[0]} were announced", count[0])
+        raise DataFormatError(
+            path, f"{len(frames)} frames follow, {frame_count[0]} were announced", count[0]
+        )
     return Motion(channels, frames, float(seconds[0]))
 
 
@@ -41,7 +47,9 @@ def _channels(lines: Iterator[tuple[int, list[str]]], path: Path | str) -> tuple
     channels: dict[str, None] = {}
     for number, words in lines:
         match words:
-            case ["ROOT" | "JOINT" as kind, *name] if opening is None and name and (kind == "ROOT") != bool(joints):
+            case ["ROOT" | "JOINT" as kind, *name] if (
+                opening is None and name and (kind == "ROOT") != bool(joints)
+            ):
                 opening = " ".join(name)
             case ["End", "Site"] if opening is None and joints:
                 opening = ""
@@ -50,11 +58,17 @@ def _channels(lines: Iterator[tuple[int, list[str]]], path: Path | str) -> tuple
                 opening = None
             case ["}"] if opening is None and joints:
                 joints.pop()
-            case ["OFFSET", *offset] if opening is None and joints and len(offset) == 3 and floats(offset) is not None:
+            case ["OFFSET", *offset] if (
+                opening is None and joints and len(offset) == 3 and floats(offset) is not None
+            ):
                 pass
             case ["CHANNELS", count, *kinds] if opening is None and joints and joints[-1]:
                 if count != str(len(kinds)) or not CHANNELS.issuperset(kinds):
-                    raise DataFormatError(path, f"{shown(' '.join(words))} is not a count and as many channels", number)
+                    raise DataFormatError(
+                        path,
+                        f"{shown(' '.join(words))} is not a count and as many channels",
+                        number,
+                    )
                 for channel in (f"{joints[-1]}.{each}" for each in kinds):
                     if channel in channels:
                         raise DataFormatError(path, f"channel {shown(channel)} twice", number)
@@ -62,14 +76,18 @@ def _channels(lines: Iterator[tuple[int, list[str]]], path: Path | str) -> tuple
             case ["MOTION"] if opening is None and not joints and channels:
                 return tuple(channels)
             case _:
-                raise DataFormatError(path, f"{shown(' '.join(words))} is out of place in the hierarchy", number)
+                raise DataFormatError(
+                    path, f"{shown(' '.join(words))} is out of place in the hierarchy", number
+                )
     raise DataFormatError(path, "ends before its motion", None)
 
 
 def _after(
     lines: Iterator[tuple[int, list[str]]], words: list[str], path: Path | str, values: int = 1
 ) -> tuple[int, str]:
-    """The next line must be `words` and one value, or `words` alone; gives its number and the value."""
+    """The next line must be `words` and one value, or `words` alone; gives its number and the
+    value.
+    """
     expected = " ".join(words)
     number, found = next(lines, (0, []))
     if not number:

@@ -1,4 +1,6 @@
-"""Tables of text: numbers or mixed columns between commas, tabs or blanks, with or without a header line."""
+"""Tables of text: numbers or mixed columns between commas, tabs or blanks, with or without a header
+line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mogp.datasets.formats.errors import DataFormatError
-from mogp.datasets.formats.text import BLANKS, BOM, NUMERALS, decode, floats, lines_of, read_content, repeated, shown
+from mogp.datasets.formats.text import (
+    BLANKS,
+    BOM,
+    NUMERALS,
+    decode,
+    floats,
+    lines_of,
+    read_content,
+    repeated,
+    shown,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +33,9 @@ if TYPE_CHECKING:
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 LONGEST_FIELD = 2**17
-"""Most characters of a field. The csv module has such a limit too, but one that any library may have moved."""
+"""Most characters of a field. The csv module has such a limit too, but one that any library may
+have moved.
+"""
 
 
 def read_numbers(
@@ -39,9 +53,17 @@ def read_numbers(
         delimiter: between numbers; None for any run of blanks.
         header: the exact names that line 1 must hold; None for a file that starts with numbers.
         columns: the expected C; None for as many as the header or the first row has.
-        missing: the token that stands for a missing number and is read as NaN; "" for an empty field.
+        missing: the token that stands for a missing number and is read as NaN; "" for an empty
+            field.
     """
-    return parse_numbers(read_content(path), path, delimiter=delimiter, header=header, columns=columns, missing=missing)
+    return parse_numbers(
+        read_content(path),
+        path,
+        delimiter=delimiter,
+        header=header,
+        columns=columns,
+        missing=missing,
+    )
 
 
 def parse_numbers(
@@ -54,7 +76,9 @@ def parse_numbers(
     missing: str | None = None,
     line: int = 1,
 ) -> NDArray[np.float64]:
-    """`read_numbers` of `content`, which starts at line `line` of the file called `name` in errors."""
+    """`read_numbers` of `content`, which starts at line `line` of the file called `name` in
+    errors.
+    """
     body = content.removeprefix(BOM)
     if header is not None:
         end = _LINE_END.search(body)
@@ -70,16 +94,26 @@ def parse_numbers(
     return values
 
 
-def _check_header(text: str, name: Path | str, delimiter: str | None, names: Sequence[str], line: int) -> None:
+def _check_header(
+    text: str, name: Path | str, delimiter: str | None, names: Sequence[str], line: int
+) -> None:
     try:
-        found = text.split() if delimiter is None else next(csv.reader([text], delimiter=delimiter, strict=True), [])
+        found = (
+            text.split()
+            if delimiter is None
+            else next(csv.reader([text], delimiter=delimiter, strict=True), [])
+        )
     except csv.Error as error:
         raise DataFormatError(name, f"in the header: {error}", line) from None
     if len(found) != len(names):
-        raise DataFormatError(name, f"the header has {len(found)} names, expected {len(names)}", line)
+        raise DataFormatError(
+            name, f"the header has {len(found)} names, expected {len(names)}", line
+        )
     for column, (got, expected) in enumerate(zip(found, names, strict=True), 1):
         if got != expected:
-            raise DataFormatError(name, f"name {column} of the header is {shown(got)}, expected {expected!r}", line)
+            raise DataFormatError(
+                name, f"name {column} of the header is {shown(got)}, expected {expected!r}", line
+            )
 
 
 def _load(body: bytes, delimiter: str | None, missing: str | None) -> NDArray[np.float64] | None:
@@ -102,26 +136,50 @@ def _missing_token(delimiter: str | None, missing: str) -> re.Pattern[bytes]:
     """Matches the token where it fills a field, so between delimiters, blanks and line ends."""
     if missing:
         edge = b"\\s" if delimiter is None else b"\\s" + re.escape(delimiter.encode())
-        return re.compile(b"(?<![^" + edge + b"])" + re.escape(missing.encode()) + b"(?![^" + edge + b"])")
+        return re.compile(
+            b"(?<![^" + edge + b"])" + re.escape(missing.encode()) + b"(?![^" + edge + b"])"
+        )
     if delimiter is None:
-        raise ValueError("missing='' needs a delimiter: between blanks an empty field cannot be seen.")
+        raise ValueError(
+            "missing='' needs a delimiter: between blanks an empty field cannot be seen."
+        )
     mark = re.escape(delimiter.encode())
     return re.compile(
-        b"(?<=" + mark + rb")[ \t]*(?=[\r\n]|\Z|" + mark + rb")|(?:(?<=[\r\n])|(?<!.))[ \t]*(?=" + mark + b")", re.S
+        b"(?<="
+        + mark
+        + rb")[ \t]*(?=[\r\n]|\Z|"
+        + mark
+        + rb")|(?:(?<=[\r\n])|(?<!.))[ \t]*(?="
+        + mark
+        + b")",
+        re.S,
     )
 
 
 def _first_problem(
-    body: bytes, name: Path | str, delimiter: str | None, columns: int | None, missing: str | None, line: int
+    body: bytes,
+    name: Path | str,
+    delimiter: str | None,
+    columns: int | None,
+    missing: str | None,
+    line: int,
 ) -> DataFormatError:
     for number, row in enumerate(lines_of(decode(body, name, line)), line):
         text = row.strip("\r\n" if delimiter else " \t\r\n")
         if not text:
             continue
-        fields = [field.strip(" \t") for field in text.split(delimiter)] if delimiter else re.split(r"[ \t]+", text)
+        fields = (
+            [field.strip(" \t") for field in text.split(delimiter)]
+            if delimiter
+            else re.split(r"[ \t]+", text)
+        )
         columns = columns or len(fields)
         if floats([field for field in fields[:columns] if field != missing]) is None:
-            column = next(at for at, field in enumerate(fields) if field != missing and floats([field]) is None)
+            column = next(
+                at
+                for at, field in enumerate(fields)
+                if field != missing and floats([field]) is None
+            )
             problem = f"column {column + 1} holds {shown(fields[column])}, expected a finite number"
             return DataFormatError(name, problem, number)
         if len(fields) != columns:
@@ -141,19 +199,21 @@ def read_table(
     footer: int = 0,
     comment: str | None = None,
 ) -> pd.DataFrame:
-    """A table of mixed columns, N rows and C columns: int64 or float64 where every value is a number, text elsewhere.
+    """A table of mixed columns, N rows and C columns: int64 or float64 where every value is a
+    number, text elsewhere.
 
-    Fields are quoted as in CSV; blanks after a delimiter and lines of blanks are dropped. A name that ends in `.gz` is
-    unpacked.
+    Fields are quoted as in CSV; blanks after a delimiter and lines of blanks are dropped. A name
+    that ends in `.gz` is unpacked.
 
     Args:
         path: the file.
         delimiter: between fields; None for any run of blanks (then without quoting).
-        header: True takes the names from the first line, False names the columns 0 to C - 1, a sequence is the exact
-            names that the first line must hold.
+        header: True takes the names from the first line, False names the columns 0 to C - 1, a
+            sequence is the exact names that the first line must hold.
         columns: the expected C; None for as many as the header or the first row has.
         missing: fields that stand for a missing value, read as NaN; "" for an empty field.
-        index: the first field of a row is its index, and has an empty name in the header or none at all.
+        index: the first field of a row is its index, and has an empty name in the header or none at
+            all.
         skip: lines before the table.
         footer: lines after the table, not counting blank ones at the end of the file.
         comment: lines that start with it are skipped.
@@ -219,12 +279,18 @@ def parse_table(
     )
 
 
-def _records(lines: list[tuple[int, str]], name: Path | str, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
-    """Rows of fields, each with the number of the line that it starts on; rows of blanks are left out."""
+def _records(
+    lines: list[tuple[int, str]], name: Path | str, delimiter: str | None
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows of fields, each with the number of the line that it starts on; rows of blanks are left
+    out.
+    """
     if delimiter is None:
         yield from ((number, line.split()) for number, line in lines if line.strip())
         return
-    reader = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True, skipinitialspace=True)
+    reader = csv.reader(
+        (line for _, line in lines), delimiter=delimiter, strict=True, skipinitialspace=True
+    )
     at = 0
     try:
         for row in reader:
@@ -237,9 +303,13 @@ def _records(lines: list[tuple[int, str]], name: Path | str, delimiter: str | No
         raise DataFormatError(name, str(error), lines[min(at, len(lines) - 1)][0]) from None
 
 
-def _check_names(names: Sequence[str], name: Path | str, expected: Sequence[str] | None, line: int) -> None:
+def _check_names(
+    names: Sequence[str], name: Path | str, expected: Sequence[str] | None, line: int
+) -> None:
     if expected is not None and list(names) != list(expected):
-        raise DataFormatError(name, f"the header names {_shown_names(names)}, expected {_shown_names(expected)}", line)
+        raise DataFormatError(
+            name, f"the header names {_shown_names(names)}, expected {_shown_names(expected)}", line
+        )
     if not names:
         raise DataFormatError(name, "no header", line)
     twice = repeated(names)
@@ -248,7 +318,9 @@ def _check_names(names: Sequence[str], name: Path | str, expected: Sequence[str]
 
 
 def _shown_names(names: Sequence[str]) -> str:
-    return ", ".join(map(shown, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return ", ".join(map(shown, names[:8])) + (
+        f" and {len(names) - 8} more" if len(names) > 8 else ""
+    )
 
 
 def column_of(

@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 class DataFormatError(ValueError):
-    """A file does not hold what its format promises; the message names the file, the line or member, the problem."""
+    """A file does not hold what its format promises; the message names the file, the line or
+    member, the problem.
+    """
 
     def __init__(self, path: Path | str, problem: str, line: int | None = None) -> None:
         where = str(path) if line is None else f"{path}, line {line}"

@@ -1,4 +1,6 @@
-"""The text format of the Extreme Classification Repository: a header `N P K`, then `l1,l2 f1:v1 f2:v2` a row."""
+"""The text format of the Extreme Classification Repository: a header `N P K`, then
+`l1,l2 f1:v1 f2:v2` a row.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,11 @@ LARGEST_SIZE = 2**31 - 1
 
 
 def read_extreme(path: Path | str, rows: int | None = None) -> tuple[csr_matrix, csr_matrix]:
-    """Features `[N, P]` (CSR, float64) and labels `[N, K]` (CSR of ones, uint8), or the first `rows` rows of them.
+    """Features `[N, P]` (CSR, float64) and labels `[N, K]` (CSR of ones, uint8), or the first
+    `rows` rows of them.
 
-    Indices count from zero and come in any order, none twice; a row may lack labels (it then starts with a blank),
-    features or both.
+    Indices count from zero and come in any order, none twice; a row may lack labels (it then starts
+    with a blank), features or both.
     """
     from scipy.sparse import vstack
 
@@ -45,19 +48,24 @@ def read_extreme(path: Path | str, rows: int | None = None) -> tuple[csr_matrix,
 def iter_extreme(path: Path | str, chunk: int = 10_000) -> Iterator[tuple[csr_matrix, csr_matrix]]:
     """`read_extreme` in blocks of `chunk` rows, one at a time in memory.
 
-    What a header promises and the file does not hold is only known at the end: an error may follow good blocks.
+    What a header promises and the file does not hold is only known at the end: an error may follow
+    good blocks.
     """
     with open(path, "rb") as file:
         yield from _blocks(file, path, chunk, None)
 
 
-def _blocks(file: BinaryIO, path: Path | str, chunk: int, rows: int | None) -> Iterator[tuple[csr_matrix, csr_matrix]]:
+def _blocks(
+    file: BinaryIO, path: Path | str, chunk: int, rows: int | None
+) -> Iterator[tuple[csr_matrix, csr_matrix]]:
     if chunk < 1 or (rows is not None and rows < 1):
         raise ValueError(f"chunk={chunk} and rows={rows} must be 1 or more.")
     first = next(_lines(file, path, 1), "")
     sizes = naturals(first.split())
     if sizes is None or len(sizes) != 3 or (sizes > LARGEST_SIZE).any() or not sizes[0]:
-        raise DataFormatError(path, f"{shown(first.strip())}, expected the numbers of rows, features and labels", 1)
+        raise DataFormatError(
+            path, f"{shown(first.strip())}, expected the numbers of rows, features and labels", 1
+        )
     N, P, K = sizes.tolist()
     wanted = N if rows is None else min(N, rows)
     lines = _lines(file, path, 2)
@@ -71,7 +79,9 @@ def _blocks(file: BinaryIO, path: Path | str, chunk: int, rows: int | None) -> I
     if wanted == N:
         for number, line in enumerate(lines, N + 2):
             if line.strip():
-                raise DataFormatError(path, f"a row after the {N} that the header announces", number)
+                raise DataFormatError(
+                    path, f"a row after the {N} that the header announces", number
+                )
 
 
 def _lines(file: BinaryIO, path: Path | str, start: int) -> Iterator[str]:
@@ -86,8 +96,12 @@ def _lines(file: BinaryIO, path: Path | str, start: int) -> Iterator[str]:
         number += 1
 
 
-def _parse(lines: Sequence[str], path: Path | str, start: int, P: int, K: int) -> tuple[csr_matrix, csr_matrix]:
-    """The rows of a block, which starts at line `start`; the line of a fault is looked for once one is known."""
+def _parse(
+    lines: Sequence[str], path: Path | str, start: int, P: int, K: int
+) -> tuple[csr_matrix, csr_matrix]:
+    """The rows of a block, which starts at line `start`; the line of a fault is looked for once one
+    is known.
+    """
     result = _plain(lines, P, K) or _matrices(lines, P, K)
     if isinstance(result, tuple):
         return result
@@ -106,7 +120,9 @@ _ROWS = re.compile(rb"(?:(?:" + _LABELS + rb")?" + _FEATURES + rb"[ \t]*+\r?\n)*
 
 
 def _plain(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix] | str | None:
-    """X and Y of rows as the repository writes them, all at once; None if one is written in another way."""
+    """X and Y of rows as the repository writes them, all at once; None if one is written in another
+    way.
+    """
     block = "".join(lines).encode("ascii")
     block = block if block.endswith(b"\n") else block + b"\n"
     if not _ROWS.fullmatch(block):
@@ -115,7 +131,10 @@ def _plain(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix
     ends = np.flatnonzero(text == ord("\n"))
     firsts = text[np.r_[0, ends[:-1] + 1]]
     labelled = (firsts >= ord("0")) & (firsts <= ord("9"))
-    in_row = {mark: np.diff(np.searchsorted(np.flatnonzero(text == ord(mark)), ends), prepend=0) for mark in ",:"}
+    in_row = {
+        mark: np.diff(np.searchsorted(np.flatnonzero(text == ord(mark)), ends), prepend=0)
+        for mark in ",:"
+    }
     label_counts, counts = in_row[","] + labelled, in_row[":"]
     numbers = np.fromstring(block.translate(bytes.maketrans(b",:", b"  ")).decode("ascii"), sep=" ")
     sizes = label_counts + 2 * counts
@@ -126,7 +145,9 @@ def _plain(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix
 
 
 def _matrices(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_matrix] | str:
-    """X and Y of some rows, written in any of the ways allowed, or what is wrong with one of them."""
+    """X and Y of some rows, written in any of the ways allowed, or what is wrong with one of
+    them.
+    """
     labels: list[str] = []
     pairs: list[str] = []
     label_starts, starts = [0], [0]
@@ -137,7 +158,9 @@ def _matrices(lines: Sequence[str], P: int, K: int) -> tuple[csr_matrix, csr_mat
         pairs.extend(words)
         label_starts.append(len(labels))
         starts.append(len(pairs))
-    places, _, numbers = zip(*(pair.partition(":") for pair in pairs), strict=True) if pairs else ((), (), ())
+    places, _, numbers = (
+        zip(*(pair.partition(":") for pair in pairs), strict=True) if pairs else ((), (), ())
+    )
     label_at, at, values = naturals(labels), naturals(places), floats(numbers)
     if label_at is None:
         return _label_problem(K)
@@ -157,7 +180,9 @@ def _checked(
     P: int,
     K: int,
 ) -> tuple[csr_matrix, csr_matrix] | str:
-    """X and Y from indices and values row by row and how many each row has, or what is wrong with one of them."""
+    """X and Y from indices and values row by row and how many each row has, or what is wrong with
+    one of them.
+    """
     from scipy.sparse import csr_matrix
 
     if (label_at >= K).any():
@@ -167,8 +192,12 @@ def _checked(
     if not np.isfinite(values).all():
         return _VALUE_PROBLEM
     ones = np.ones(len(label_at), np.uint8)
-    X = csr_matrix((values, at.astype(np.int64), np.r_[0, np.cumsum(counts)]), shape=(len(counts), P))
-    Y = csr_matrix((ones, label_at.astype(np.int64), np.r_[0, np.cumsum(label_counts)]), shape=(len(counts), K))
+    X = csr_matrix(
+        (values, at.astype(np.int64), np.r_[0, np.cumsum(counts)]), shape=(len(counts), P)
+    )
+    Y = csr_matrix(
+        (ones, label_at.astype(np.int64), np.r_[0, np.cumsum(label_counts)]), shape=(len(counts), K)
+    )
     for matrix, what in ((X, "feature"), (Y, "label")):
         matrix.sort_indices()
         if repeated_row(matrix) is not None:
@@ -198,20 +227,27 @@ def read_split(path: Path | str, columns: int, size: int | None = None) -> NDArr
     return parse_split(read_content(path), path, columns, size)
 
 
-def parse_split(content: bytes, name: Path | str, columns: int, size: int | None = None) -> NDArray[np.int64]:
+def parse_split(
+    content: bytes, name: Path | str, columns: int, size: int | None = None
+) -> NDArray[np.int64]:
     """`read_split` of `content`, the bytes of the file called `name` in errors."""
     numbers = parse_numbers(content, name, delimiter=None, columns=columns)
     largest = 2**53 if size is None else size
     fits = (numbers >= 1) & (numbers <= largest) & (numbers == np.floor(numbers))
     if not fits.all():
         row, column = np.argwhere(~fits)[0]
-        problem = f"{numbers[row, column]:g} in column {column + 1}, expected a row number from 1 to {largest}"
+        problem = (
+            f"{numbers[row, column]:g} in column {column + 1}, expected a row number from 1 to"
+            f" {largest}"
+        )
         raise DataFormatError(name, problem, _line_of_row(content, row))
     split = numbers.astype(np.int64) - 1
     ordered = np.sort(split, axis=0)
     twice = (ordered[1:] == ordered[:-1]).any(axis=0)
     if twice.any():
-        raise DataFormatError(name, f"column {np.flatnonzero(twice)[0] + 1} holds a row number twice")
+        raise DataFormatError(
+            name, f"column {np.flatnonzero(twice)[0] + 1} holds a row number twice"
+        )
     return split
 
 

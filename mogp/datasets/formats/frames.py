@@ -1,8 +1,10 @@
-"""Pandas frames pickled into an npy file by pandas 1, read without running anything that the file names.
+"""Pandas frames pickled into an npy file by pandas 1, read without running anything that the file
+names.
 
-A pickle is a program for a small stack machine that may call any function. Here the few instructions that such files
-need are interpreted by hand: a call is only noted down, as a `_Call` of a name from a short list with its arguments,
-and the numbers are then picked out of these notes. It works whatever pandas is installed.
+A pickle is a program for a small stack machine that may call any function. Here the few
+instructions that such files need are interpreted by hand: a call is only noted down, as a `_Call`
+of a name from a short list with its arguments, and the numbers are then picked out of these notes.
+It works whatever pandas is installed.
 """
 
 from __future__ import annotations
@@ -45,17 +47,22 @@ _ALLOWED = frozenset(
 
 
 def read_pickled_frames(path: Path | str) -> dict[str, dict[str, pd.DataFrame]]:
-    """The frames of an npy file that holds `[{name: (all, train, test)}]`, as `{name: {"all": ..., ...}}`.
+    """The frames of an npy file that holds `[{name: (all, train, test)}]`, as
+    `{name: {"all": ..., ...}}`.
 
     The frames are of real numbers; their index is numeric, their column labels are strings.
     """
     content = Path(path).read_bytes()
     descr, _, shape, start = npy_header(content, path)
     if (descr, shape) != ("|O", ()):
-        raise DataFormatError(path, f"holds an array of type {descr!r} and shape {shape}; expected one pickled object")
+        raise DataFormatError(
+            path, f"holds an array of type {descr!r} and shape {shape}; expected one pickled object"
+        )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # odd escapes in strings that are refused anyway
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # odd escapes in strings that are refused anyway
             built = _interpret(content[start:])
         return _splits(built, len(content))
     except (ValueError, IndexError, KeyError) as error:
@@ -99,7 +106,9 @@ def _interpret(pickle: bytes) -> Any:
             case "BINGET" | "LONG_BINGET":
                 stack.append(memo[argument])
             case "EMPTY_TUPLE" | "EMPTY_LIST" | "EMPTY_DICT":
-                stack.append({"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}[opcode.name]())
+                stack.append(
+                    {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}[opcode.name]()
+                )
             case "MARK":
                 marked.append(stack)
                 stack = []
@@ -124,7 +133,8 @@ def _interpret(pickle: bytes) -> Any:
             case "GLOBAL":
                 if argument not in _ALLOWED:
                     raise ValueError(
-                        f"it names {'.'.join(str(argument).split())}, which is not on the list of what is read"
+                        f"it names {'.'.join(str(argument).split())}, which is not on the list of"
+                        " what is read"
                     )
                 stack.append(_Name(str(argument)))
             case "REDUCE" | "NEWOBJ":
@@ -134,7 +144,10 @@ def _interpret(pickle: bytes) -> Any:
                 state = stack.pop()
                 _typed(stack[-1], _Call).state = state
             case other:
-                raise ValueError(f"it uses the pickle instruction {other}, which is not on the list of what is read")
+                raise ValueError(
+                    f"it uses the pickle instruction {other}, which is not on the list of what is"
+                    " read"
+                )
     return stack.pop()
 
 
@@ -157,7 +170,9 @@ def _splits(root: Any, budget: int) -> dict[str, dict[str, pd.DataFrame]]:
 
 
 def _frame(record: Any, budget: int) -> pd.DataFrame:
-    """A frame, which pandas keeps as blocks `[columns, rows]` of one type, each with the places of its columns."""
+    """A frame, which pandas keeps as blocks `[columns, rows]` of one type, each with the places of
+    its columns.
+    """
     import pandas as pd
 
     match record:
@@ -182,7 +197,10 @@ def _frame(record: Any, budget: int) -> pd.DataFrame:
     values, filled = np.empty((len(rows), len(names))), np.zeros(len(names), int)
     for block in blocks:
         match block:
-            case {"values": held, "mgr_locs": _Call("builtins slice", (int(first), int(stop), int(step)))}:
+            case {
+                "values": held,
+                "mgr_locs": _Call("builtins slice", (int(first), int(stop), int(step))),
+            }:
                 places = slice(first, stop, step)
                 values[:, places] = _numbers(held).T
                 filled[places] += 1
@@ -190,12 +208,17 @@ def _frame(record: Any, budget: int) -> pd.DataFrame:
                 raise ValueError("a block of a frame has no values or no place")
     if not (filled == 1).all():
         raise ValueError("the blocks of a frame do not make up its columns")
-    return pd.DataFrame(values, index=pd.Index(rows, name=index_name), columns=pd.Index(names, name=columns_name))
+    return pd.DataFrame(
+        values, index=pd.Index(rows, name=index_name), columns=pd.Index(names, name=columns_name)
+    )
 
 
 def _axis(record: Any) -> tuple[Any, str | None]:
     match record:
-        case _Call("pandas.core.indexes.base _new_Index", (_Name(), {"data": data, "name": None | str() as name})):
+        case _Call(
+            "pandas.core.indexes.base _new_Index",
+            (_Name(), {"data": data, "name": None | str() as name}),
+        ):
             return data, name
     raise ValueError("a frame has an axis that is not a plain index")
 
@@ -204,7 +227,10 @@ def _label(record: Any) -> str:
     match record:
         case str():
             return record
-        case _Call("numpy.core.multiarray scalar", (_Call("numpy dtype", (str(code), *_), (_, "<", *_)), bytes(text))):
+        case _Call(
+            "numpy.core.multiarray scalar",
+            (_Call("numpy dtype", (str(code), *_), (_, "<", *_)), bytes(text)),
+        ):
             if re.fullmatch(r"U\d{1,4}", code) and len(text) == 4 * int(code[1:]):
                 return text.decode("utf-32-le").rstrip("\0")
     raise ValueError("a column has a label that is not a string")
@@ -214,7 +240,9 @@ def _objects(record: Any) -> list[Any]:
     """The items of an array of objects."""
     match record:
         case _Call(
-            "numpy.core.multiarray _reconstruct", _, (1, tuple(), _Call("numpy dtype", ("O8", *_)), _, list(items))
+            "numpy.core.multiarray _reconstruct",
+            _,
+            (1, tuple(), _Call("numpy dtype", ("O8", *_)), _, list(items)),
         ):
             return items
     raise ValueError("the pickle has something else where an array of objects must be")
@@ -234,7 +262,13 @@ def _numbers(record: Any) -> NDArray[np.float64]:
                 bytes(data),
             ),
         ):
-            if any(_typed(size, int) < 0 for size in shape) or math.prod(shape) * int(code[1]) != len(data):
+            if any(_typed(size, int) < 0 for size in shape) or math.prod(shape) * int(
+                code[1]
+            ) != len(data):
                 raise ValueError(f"an array of shape {shape} has {len(data)} bytes of type {code}")
-            return np.frombuffer(data, f"<{code}").reshape(shape, order="F" if fortran else "C").astype(np.float64)
+            return (
+                np.frombuffer(data, f"<{code}")
+                .reshape(shape, order="F" if fortran else "C")
+                .astype(np.float64)
+            )
     raise ValueError("the pickle has something else where an array of numbers must be")

@@ -16,7 +16,8 @@ POSITION = ("longitude", "latitude")
 
 
 def read_points(path: Path | str) -> pd.DataFrame:
-    """A row a point feature of a collection: its `longitude` and `latitude` in degrees, then its properties.
+    """A row a point feature of a collection: its `longitude` and `latitude` in degrees, then its
+    properties.
 
     All features must have the same properties; their values are numbers, text, booleans or null.
     """
@@ -24,7 +25,11 @@ def read_points(path: Path | str) -> pd.DataFrame:
 
     document = load_json(path)
     features = document.get("features") if isinstance(document, dict) else None
-    if not isinstance(features, list) or not features or document.get("type") != "FeatureCollection":
+    if (
+        not isinstance(features, list)
+        or not features
+        or document.get("type") != "FeatureCollection"
+    ):
         raise DataFormatError(path, "no feature collection with features")
     rows = [_row(feature, number, path) for number, feature in enumerate(features, 1)]
     for number, row in enumerate(rows, 1):
@@ -50,18 +55,26 @@ def _row(feature: Any, number: int, path: Path | str) -> dict[str, Any]:
         ):
             for name, value in properties.items():
                 if not isinstance(value, str | int | float | None):
-                    raise DataFormatError(path, f"feature {number}: property {shown(name)} is not a single value")
+                    raise DataFormatError(
+                        path, f"feature {number}: property {shown(name)} is not a single value"
+                    )
             if not _encodes(properties):
-                raise DataFormatError(path, f"feature {number}: half of a surrogate pair in its text")
+                raise DataFormatError(
+                    path, f"feature {number}: half of a surrogate pair in its text"
+                )
             return {POSITION[0]: float(longitude), POSITION[1]: float(latitude), **properties}
     raise DataFormatError(
-        path, f"feature {number} is not a point with properties, a longitude in [-180, 180] and a latitude in [-90, 90]"
+        path,
+        f"feature {number} is not a point with properties, a longitude in [-180, 180] and a"
+        " latitude in [-90, 90]",
     )
 
 
 def _encodes(properties: dict[str, Any]) -> bool:
     try:
-        "".join(text for pair in properties.items() for text in pair if isinstance(text, str)).encode()
+        "".join(
+            text for pair in properties.items() for text in pair if isinstance(text, str)
+        ).encode()
     except UnicodeEncodeError:
         return False
     return True

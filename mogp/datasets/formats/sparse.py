@@ -15,4 +15,8 @@ def repeated_row(matrix: csr_matrix) -> int | None:
     same = matrix.indices[1:] == matrix.indices[:-1]
     starts = matrix.indptr[1:-1]
     same[starts[(starts > 0) & (starts < matrix.nnz)] - 1] = False
-    return int(np.searchsorted(matrix.indptr, np.flatnonzero(same)[0], "right")) - 1 if same.any() else None
+    return (
+        int(np.searchsorted(matrix.indptr, np.flatnonzero(same)[0], "right")) - 1
+        if same.any()
+        else None
+    )

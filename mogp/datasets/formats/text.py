@@ -35,7 +35,8 @@ def read_text(path: Path | str) -> str:
 
 
 def decode(content: bytes, name: Path | str, line: int = 1) -> str:
-    """UTF-8 text without its byte order mark; other encodings and NUL bytes are refused with their line.
+    """UTF-8 text without its byte order mark; other encodings and NUL bytes are refused with their
+    line.
 
     `content` starts at line `line` of the file called `name`.
     """
@@ -62,7 +63,9 @@ def line_of(content: bytes, at: int) -> int:
 
 
 def floats(tokens: Sequence[str]) -> NDArray[np.float64] | None:
-    """`[N]` finite decimal numbers, blanks around them allowed; None if a token is anything else."""
+    """`[N]` finite decimal numbers, blanks around them allowed; None if a token is anything
+    else.
+    """
     joined = "".join(tokens)
     if not joined.isascii() or joined.encode().translate(None, NUMERALS + BLANKS):
         return None
@@ -74,9 +77,15 @@ def floats(tokens: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def naturals(tokens: Sequence[str]) -> NDArray[np.int64] | None:
-    """`[N]` integers >= 0 written in digits only; None if a token is anything else or beyond 18 digits."""
+    """`[N]` integers >= 0 written in digits only; None if a token is anything else or beyond 18
+    digits.
+    """
     joined = "".join(tokens)
-    if not joined.isascii() or (tokens and not joined.isdigit()) or max(map(len, tokens), default=0) > 18:
+    if (
+        not joined.isascii()
+        or (tokens and not joined.isdigit())
+        or max(map(len, tokens), default=0) > 18
+    ):
         return None
     try:
         return np.fromiter(map(int, tokens), np.int64, len(tokens))

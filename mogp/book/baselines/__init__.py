@@ -1,0 +1,1 @@
+"""What the documents compare with and no user needs: baselines with a `fit` of their own."""

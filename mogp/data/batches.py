@@ -1,0 +1,354 @@
+"""Mini-batches inside the compiled graph: which rows belong to step `t` is a pure function of the
+seed and `t`.
+
+Every output is read in passes; each pass is a fresh random permutation of its rows, computed
+element by element with a small Feistel cipher. A step therefore costs the same for a hundred rows
+and for a hundred million, nothing is stored between steps, and a run resumed at step `t` sees
+exactly the rows it would have seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mogp.data import MultiOutputData, Output
+from mogp.data.labels import LabelData, Matrix, is_sparse
+
+_ROUNDS = 6
+
+
+class Labels(NamedTuple):
+    """The labels that the rows of a batch have, one after the other: row `row[j]` has label
+    `label[j]`.
+
+    Attributes:
+        row: `[n]`, ascending.
+        label: `[n]`, ascending within a row.
+        count: `[B]`, how many labels each row has.
+    """
+
+    row: tf.Tensor
+    label: tf.Tensor
+    count: tf.Tensor
+
+
+class OutputBatch(NamedTuple):
+    """Rows of one output.
+
+    Attributes:
+        rows: `[B_d]` positions in `Batch.X`; None means all of them, in order.
+        ids: `[B_d]` row numbers of the input matrix of the data.
+        Y: `[B_d, T_d]` targets, or the `Labels` of the rows.
+        observed: `[B_d, T_d]` which targets count; None for labels, which are all observed.
+        weight: `[B_d]` what a row counts in the data term: `N_d / B_d`, and 0 where the output was
+            not observed.
+        replica: `[B_d]` replica numbers, or None.
+    """
+
+    rows: tf.Tensor | None
+    ids: tf.Tensor
+    Y: Any
+    observed: tf.Tensor | None
+    weight: tf.Tensor
+    replica: tf.Tensor | None
+
+
+class Batch(NamedTuple):
+    """Inputs `X [B, P]`, a tensor or a `tf.SparseTensor`, and, for every output, its rows among
+    them.
+    """
+
+    X: tf.Tensor | tf.SparseTensor
+    outputs: tuple[OutputBatch, ...]
+
+
+def full_batch(data: MultiOutputData) -> Batch:
+    """All rows of all outputs, each with weight one."""
+    dtype = gpflow.default_float()
+    everything = np.arange(len(data.X))
+    outputs = []
+    for o in data.outputs:
+        rows = None if np.array_equal(o.rows, everything) else tf.constant(o.rows, tf.int64)
+        outputs.append(
+            OutputBatch(
+                rows=rows,
+                ids=tf.constant(o.rows, tf.int64),
+                Y=tf.constant(o.Y, dtype),
+                observed=tf.constant(o.observed),
+                weight=tf.ones(len(o), dtype),
+                replica=None if o.replica is None else tf.constant(o.replica, tf.int64),
+            )
+        )
+    return Batch(tf.constant(data.X, dtype), tuple(outputs))
+
+
+class BatchSource:
+    r"""Calling it with a step gives that step's mini-batch.
+
+    With one `size` and outputs that share inputs, `B` rows of the input matrix are drawn for all
+    outputs together and an output that was not observed at a row gets weight 0 there. Otherwise
+    each output draws `B_d` of its own `N_d` rows. In both cases the expected data term is that of
+    the full data, $\sum_d \frac{N_d}{B_d}\sum_{n \in B_d}$.
+
+    Args:
+        data: what to draw from.
+        size: rows a step: one number, or one for each output (by name or in order); None takes all
+            rows every step.
+        seed: the one seed of all draws.
+    """
+
+    def __init__(
+        self,
+        data: MultiOutputData,
+        size: int | Mapping[str, int] | Sequence[int] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.data = data
+        self.seed = int(seed)
+        self.sizes = _sizes(data, size)
+        self._full = data.full() if self.sizes is None else None
+        self._joint = isinstance(size, int | np.integer) and data.shares_inputs
+        dtype = gpflow.default_float()
+        if self._full is None:
+            self._X = tf.constant(data.X, dtype)
+            self._tables = [
+                _table(o, len(data.X) if self._joint else None, dtype) for o in data.outputs
+            ]
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps after which every row has been seen about once."""
+        if self.sizes is None:
+            return 1
+        if self._joint:
+            return -(-len(self.data.X) // self.sizes[0])
+        return max(-(-n // b) for n, b in zip(self.data.sizes, self.sizes, strict=True))
+
+    def __call__(self, step: tf.Tensor | int) -> Batch:
+        """The batch of step `step` (0, 1, …)."""
+        if self.sizes is None:
+            assert self._full is not None
+            return self._full
+        step = tf.cast(step, tf.int64)
+        if self._joint:
+            picked = self._draw(step, self.sizes[:1], [len(self.data.X)])
+            scale = len(self.data.X) / self.sizes[0]
+            outputs = [table.batch(picked, None, picked, scale) for table in self._tables]
+            return Batch(tf.gather(self._X, picked), tuple(outputs))
+        outputs, ids, start = [], [], 0
+        drawn = tf.split(self._draw(step, self.sizes, self.data.sizes), self.sizes)
+        for table, picked, size, total in zip(
+            self._tables, drawn, self.sizes, self.data.sizes, strict=True
+        ):
+            ids.append(tf.gather(table.rows, picked))
+            outputs.append(
+                table.batch(
+                    picked, tf.range(start, start + size, dtype=tf.int64), ids[-1], total / size
+                )
+            )
+            start += size
+        return Batch(tf.gather(self._X, tf.concat(ids, 0)), tuple(outputs))
+
+    def _draw(self, step: tf.Tensor, sizes: Sequence[int], totals: Sequence[int]) -> tf.Tensor:
+        """`sizes[d]` rows of the `totals[d]` of each output `d`, one output after the other."""
+        each = np.repeat(np.arange(len(sizes)), sizes)
+        size, total = np.asarray(sizes)[each], np.asarray(totals)[each]
+        offset = np.concatenate([np.arange(n) for n in sizes])
+        return shuffled(step * size + offset, total, self.seed * 1_000_003 + each)
+
+
+class LabelBatches:
+    """As `BatchSource`, for points with labels: `size` points a step, `size=None` all of them every
+    step.
+    """
+
+    def __init__(self, data: LabelData, size: int | None = None, seed: int = 0) -> None:
+        if size is not None and (not isinstance(size, int | np.integer) or size < 1):
+            raise ValueError(
+                f"the batch size is {size!r}; expected a whole number of at least 1, or None for"
+                " all."
+            )
+        self.data = data
+        self.seed = int(seed)
+        self.size = data.num_points if size is None else min(int(size), data.num_points)
+        self._inputs = input_rows(data.X)
+        self._starts = tf.constant(data.Y.indptr, tf.int64)
+        self._labels = tf.constant(data.Y.indices, tf.int64)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps after which every point has been seen about once."""
+        return -(-self.data.num_points // self.size)
+
+    def __call__(self, step: tf.Tensor | int) -> Batch:
+        """The batch of step `step` (0, 1, …)."""
+        points = self.data.num_points
+        picked = tf.range(self.size, dtype=tf.int64)
+        if self.size < points:
+            picked = shuffled(tf.cast(step, tf.int64) * self.size + picked, points, self.seed)
+        row, place, count = _ragged(self._starts, picked)
+        weight = tf.fill([self.size], tf.constant(points / self.size, gpflow.default_float()))
+        labels = Labels(row, tf.gather(self._labels, place), count)
+        return Batch(self._inputs(picked), (OutputBatch(None, picked, labels, None, weight, None),))
+
+
+def input_rows(X: Matrix) -> Callable[[tf.Tensor], tf.Tensor | tf.SparseTensor]:
+    """A function from row numbers `[B]` to those rows of `X [N, P]`: a `tf.SparseTensor` where `X`
+    is sparse.
+    """
+    dtype = gpflow.default_float()
+    if not is_sparse(X):
+        dense = tf.constant(X, dtype)
+        return lambda picked: tf.gather(dense, picked)
+    starts, columns = tf.constant(X.indptr, tf.int64), tf.constant(X.indices, tf.int64)
+    values, width = tf.constant(X.data, dtype), X.shape[1]
+
+    def rows(picked: tf.Tensor) -> tf.SparseTensor:
+        row, place, count = _ragged(starts, picked)
+        indices = tf.stack([row, tf.gather(columns, place)], 1)
+        shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
+        return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
+
+    return rows
+
+
+def _ragged(starts: tf.Tensor, picked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Entries of rows of a CSR matrix: for each entry its row among those picked and its place;
+    entries of each row.
+    """
+    first = tf.gather(starts, picked)
+    count = tf.gather(starts, picked + 1) - first
+    row = tf.repeat(tf.range(tf.shape(count, tf.int64)[0]), count)
+    offset = tf.range(tf.reduce_sum(count)) - tf.gather(tf.cumsum(count, exclusive=True), row)
+    return row, tf.gather(first, row) + offset, count
+
+
+class _Table(NamedTuple):
+    rows: tf.Tensor
+    Y: tf.Tensor
+    observed: tf.Tensor
+    present: tf.Tensor
+    replica: tf.Tensor | None
+
+    def batch(
+        self, picked: tf.Tensor, rows: tf.Tensor | None, ids: tf.Tensor, scale: float
+    ) -> OutputBatch:
+        present = tf.gather(self.present, picked)
+        return OutputBatch(
+            rows=rows,
+            ids=ids,
+            Y=tf.gather(self.Y, picked),
+            observed=tf.gather(self.observed, picked),
+            weight=present * tf.constant(scale, present.dtype),
+            replica=None if self.replica is None else tf.gather(self.replica, picked),
+        )
+
+
+def _table(output: Output, spread_over: int | None, dtype: tf.DType) -> _Table:
+    """The output's columns as tensors; `spread_over` lays them out over all rows of the input
+    matrix.
+    """
+    rows, Y, observed, replica = output.rows, output.Y, output.observed, output.replica
+    present = np.ones(len(rows))
+    if spread_over is not None:
+        present = np.zeros(spread_over)
+        present[rows] = 1.0
+        position = np.zeros(spread_over, np.int64)
+        position[rows] = np.arange(len(rows))
+        Y, observed = Y[position], observed[position] & (present[:, None] > 0)
+        replica = None if replica is None else replica[position]
+        rows = np.arange(spread_over)
+    return _Table(
+        rows=tf.constant(rows, tf.int64),
+        Y=tf.constant(Y, dtype),
+        observed=tf.constant(observed),
+        present=tf.constant(present, dtype),
+        replica=None if replica is None else tf.constant(replica, tf.int64),
+    )
+
+
+def _sizes(
+    data: MultiOutputData, size: int | Mapping[str, int] | Sequence[int] | None
+) -> tuple[int, ...] | None:
+    if size is None:
+        return None
+    if isinstance(size, Mapping):
+        for name in size:
+            data.index(name)
+        missing = [n for n in data.names if n not in size]
+        if missing:
+            raise ValueError(
+                f"no batch size for output {', '.join(map(repr, missing))}; name one for every"
+                " output."
+            )
+        wanted = [size[n] for n in data.names]
+    elif isinstance(size, Sequence | np.ndarray):
+        if len(size) != data.num_outputs:
+            raise ValueError(f"{len(size)} batch sizes for {data.num_outputs} outputs.")
+        wanted = list(size)
+    else:
+        wanted = [size] * data.num_outputs
+    if any(not isinstance(b, int | np.integer) or b < 1 for b in wanted):
+        raise ValueError(f"batch sizes must be whole numbers of at least 1, got {wanted}.")
+    if isinstance(size, int | np.integer) and data.shares_inputs:
+        return (min(int(size), len(data.X)),) * data.num_outputs
+    return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))
+
+
+def shuffled(
+    position: tf.Tensor,
+    size: int | npt.NDArray[np.int64] | tf.Tensor,
+    seed: int | npt.NDArray[np.int64] | tf.Tensor,
+) -> tf.Tensor:
+    """Elements at `position` of an endless stream that runs through `range(size)` in a new random
+    order every pass.
+
+    `size` and `seed` are those of one stream, or of a stream for each position (whose shapes
+    broadcast to that of `position`).
+
+    The order of a pass is a Feistel cipher on the smallest even number of bits that holds `size`;
+    values that fall outside the range are enciphered again (cycle walking), which keeps it a
+    permutation.
+    """
+    position = tf.cast(position, tf.int64)
+    epoch, index = position // size, position % size
+    half = _half_bits(size)
+    mask = tf.bitwise.left_shift(tf.ones_like(half), half) - 1
+    keys = [(seed * 0x85EBCA6B + key * 0xC2B2AE35) % (1 << 31) for key in range(_ROUNDS)]
+
+    def encipher(value: tf.Tensor) -> tf.Tensor:
+        left, right = tf.bitwise.right_shift(value, half), tf.bitwise.bitwise_and(value, mask)
+        for key in keys:
+            mixed = _mix(right + epoch * 0x9E3779B1 + key)
+            left, right = right, tf.bitwise.bitwise_xor(left, tf.bitwise.bitwise_and(mixed, mask))
+        return tf.bitwise.left_shift(left, half) + right
+
+    def again(value: tf.Tensor) -> tuple[tf.Tensor]:
+        return (tf.where(value >= size, encipher(value), value),)
+
+    return tf.while_loop(lambda value: tf.reduce_any(value >= size), again, (encipher(index),))[0]
+
+
+def _half_bits(size: int | npt.NDArray[np.int64] | tf.Tensor) -> tf.Tensor:
+    """Half the bits of the smallest even number of bits that holds `size` values, at least one."""
+    largest = tf.maximum(tf.convert_to_tensor(size, tf.int64), 2) - 1
+    bits = tf.reduce_sum(tf.cast(largest[..., None] >= [1 << b for b in range(62)], tf.int64), -1)
+    return (bits + 1) // 2
+
+
+def _mix(value: tf.Tensor) -> tf.Tensor:
+    """A 31-bit integer hash (the finaliser of MurmurHash3) on int64 tensors."""
+    low = (1 << 31) - 1
+    value = tf.bitwise.bitwise_and(value, low)
+    for shift, factor in ((16, 0x45D9F3B), (15, 0x2C1B3C6D), (16, 0x297A2D39)):
+        value = tf.bitwise.bitwise_xor(
+            value, tf.bitwise.right_shift(value, tf.cast(shift, tf.int64))
+        )
+        value = tf.bitwise.bitwise_and(value * factor, low)
+    return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, tf.cast(15, tf.int64)))

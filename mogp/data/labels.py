@@ -1,0 +1,235 @@
+"""`LabelData`: points with any number of labels each, over dense or sparse inputs, validated once,
+at the door.
+
+With thousands of labels, a target for every point and label would be mostly zeros. Here the labels
+that a point has are what is stored, as a sparse matrix, and so are inputs that are given as one:
+neither is ever made dense as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array, get_index_dtype, issparse
+
+if TYPE_CHECKING:
+    from mogp.data.batches import LabelBatches
+
+Array = npt.NDArray[Any]
+Matrix: TypeAlias = Array | csr_array
+"""Rows of numbers, dense or sparse."""
+
+
+@dataclass(frozen=True)
+class LabelData:
+    """Inputs `X [N, P]` and labels `Y [N, K]`: point `n` has label `k` where `Y` has an entry.
+
+    Build it with `LabelData.of(X, Y)`.
+
+    >>> data = LabelData.of(np.eye(3), np.array([[1, 0], [1, 1], [0, 0]]))
+    >>> data
+    LabelData(3 points with 2 labels, 1.0 a point; 3 dense inputs)
+
+    Attributes:
+        X: dense, or CSR.
+        Y: CSR of ones, indices sorted.
+        name: of the one output that the labels are, in errors and tables.
+    """
+
+    X: Matrix
+    Y: csr_array
+    name: str = "labels"
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        Y: Any,
+        labels: int | None = None,
+        normalise: bool = False,
+        name: str = "labels",
+    ) -> LabelData:
+        """Check inputs and labels, and store them.
+
+        Args:
+            X: `[N, P]` numbers, dense or any SciPy sparse matrix.
+            Y: `[N, K]` zeros and ones, dense or sparse; or `N` lists of label numbers.
+            labels: `K`; needed for lists of which none has the last label.
+            normalise: divide every row of `X` by its length (rows of zeros stay).
+            name: see above.
+        """
+        inputs = _inputs(X)
+        targets = _targets(Y, labels)
+        if inputs.shape[0] != targets.shape[0]:
+            raise ValueError(
+                f"X has {inputs.shape[0]} rows, Y has {targets.shape[0]}; they must match row by"
+                " row."
+            )
+        return cls(unit_rows(inputs) if normalise else inputs, targets, name)
+
+    @property
+    def num_points(self) -> int:
+        """Points, `N`."""
+        return int(self.X.shape[0])
+
+    @property
+    def num_labels(self) -> int:
+        """Labels, `K`."""
+        return int(self.Y.shape[1])
+
+    @property
+    def input_dim(self) -> int:
+        """Columns of the inputs, `P`."""
+        return int(self.X.shape[1])
+
+    @property
+    def counts(self) -> Array:
+        """Points that have each label, `[K]`."""
+        counts: Array = np.bincount(self.Y.indices, minlength=self.num_labels)
+        return counts
+
+    @property
+    def outputs(self) -> tuple[LabelData, ...]:
+        """The labels are one output: this."""
+        return (self,)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name."""
+        return (self.name,)
+
+    @property
+    def num_outputs(self) -> int:
+        """One."""
+        return 1
+
+    def take(self, rows: Any) -> LabelData:
+        """The points at positions, or where a mask, `rows`."""
+        return LabelData(self.X[rows], self.Y[rows], self.name)
+
+    def split(self, test: float = 0.25, seed: int = 0) -> tuple[LabelData, LabelData]:
+        """Random train and test points; a share `test` is held out."""
+        held = round(test * self.num_points)
+        if not 0 < test < 1 or not 0 < held < self.num_points:
+            raise ValueError(
+                f"test={test} of {self.num_points} points leaves one side empty; use another share."
+            )
+        order = np.random.default_rng(seed).permutation(self.num_points)
+        return self.take(np.sort(order[held:])), self.take(np.sort(order[:held]))
+
+    def batches(self, size: int | None = None, seed: int = 0) -> LabelBatches:
+        """Mini-batches drawn inside the compiled graph; see `mogp.data.batches.LabelBatches`."""
+        from mogp.data.batches import LabelBatches
+
+        return LabelBatches(self, size, seed)
+
+    def full(self) -> Any:
+        """All the data as one batch."""
+        return self.batches()(0)
+
+    def __repr__(self) -> str:
+        inputs = f"{self.input_dim} {'sparse' if is_sparse(self.X) else 'dense'} inputs"
+        mean = self.Y.nnz / max(self.num_points, 1)
+        return (
+            f"LabelData({self.num_points} points with {self.num_labels} labels, {mean:.1f} a point;"
+            f" {inputs})"
+        )
+
+
+def is_sparse(X: Any) -> TypeGuard[csr_array]:
+    """Whether it is a SciPy sparse matrix."""
+    return bool(issparse(X))
+
+
+def sparse_rows(X: Any) -> csr_array:
+    """A copy in CSR, each entry stored once, in order, with the shortest index type that SciPy has
+    for it.
+    """
+    rows = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
+    rows.sum_duplicates()
+    index = get_index_dtype(maxval=max(rows.nnz, *rows.shape))
+    return csr_array(
+        (rows.data, rows.indices.astype(index), rows.indptr.astype(index)), shape=rows.shape
+    )
+
+
+def unit_rows(X: Matrix) -> Matrix:
+    """Rows divided by their lengths; rows of zeros stay."""
+    if is_sparse(X):
+        lengths = np.sqrt(np.asarray(X.multiply(X).sum(1)).reshape(-1))
+        scaled = X.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(X.indptr))
+        return csr_array((scaled, X.indices, X.indptr), shape=X.shape)
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.where(lengths > 0, lengths, 1.0)
+
+
+def _inputs(X: Any) -> Matrix:
+    if is_sparse(X):
+        inputs: Any = sparse_rows(X)
+        values = inputs.data
+    else:
+        inputs = values = np.asarray(
+            X, dtype=None if getattr(X, "dtype", np.dtype(object)).kind == "f" else float
+        )
+        if inputs.ndim != 2:
+            raise ValueError(f"X has shape {inputs.shape}; expected [N, P], a row a point.")
+    if 0 in inputs.shape:
+        raise ValueError(
+            f"X has shape {inputs.shape}; at least one point and one input are needed."
+        )
+    wrong = int(np.sum(~np.isfinite(values)))
+    if wrong:
+        raise ValueError(
+            f"X has {wrong} entries that are NaN or infinite; inputs must be finite numbers."
+        )
+    return inputs
+
+
+def _targets(Y: Any, labels: int | None) -> csr_array:
+    table = is_sparse(Y) or getattr(Y, "ndim", 1) == 2
+    given = (Y if is_sparse(Y) else csr_array(np.asarray(Y))) if table else _from_lists(Y, labels)
+    if hasattr(given, "check_format"):
+        given.check_format(full_check=True)
+    if labels is not None and given.shape[1] != labels:
+        raise ValueError(f"Y has {given.shape[1]} columns, labels={labels} were said.")
+    if given.shape[1] == 0:
+        raise ValueError("Y has no labels (no columns); at least one is needed.")
+    entries = coo_array(given)
+    strange = np.unique(entries.data[(entries.data != 0) & (entries.data != 1)])[:3]
+    if len(strange):
+        raise ValueError(
+            f"Y has entries {strange.tolist()}; expected 1 where a point has a label, and 0."
+        )
+    present = entries.data != 0
+    row, label = entries.row[present], entries.col[present]
+    targets = csr_array((np.ones(len(row), np.int32), (row, label)), shape=given.shape)
+    return csr_array(
+        (np.ones(targets.nnz, np.int8), targets.indices, targets.indptr), shape=targets.shape
+    )
+
+
+def _from_lists(lists: Any, labels: int | None) -> csr_array:
+    rows = [np.asarray(one).reshape(-1) for one in lists]
+    strange = [
+        (n, one.tolist()) for n, one in enumerate(rows) if len(one) and one.dtype.kind not in "iu"
+    ]
+    if strange:
+        raise ValueError(
+            f"row {strange[0][0]} of Y is {strange[0][1]}; expected the numbers of its labels, as"
+            " [3, 17]."
+        )
+    flat = np.concatenate([np.empty(0, np.int64), *(one.astype(np.int64) for one in rows)])
+    size = int(flat.max(initial=-1)) + 1 if labels is None else labels
+    outside = np.flatnonzero((flat < 0) | (flat >= size))
+    if len(outside):
+        ends = np.cumsum([len(r) for r in rows])
+        row = int(np.searchsorted(ends, outside[0], side="right"))
+        raise ValueError(
+            f"row {row} has the label {flat[outside[0]]}; labels are numbered 0 to {size - 1}. "
+            "Correct it, or give labels= the number of labels."
+        )
+    starts = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+    return csr_array((np.ones(len(flat), np.int8), flat, starts), shape=(len(rows), size))

@@ -1,0 +1,5 @@
+"""The scikit-learn front."""
+
+from mogp.estimators.labels import MLGPFClassifier
+
+__all__ = ["MLGPFClassifier"]

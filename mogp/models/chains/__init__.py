@@ -1,0 +1,17 @@
+"""Chains of outputs: GPAR, GPLAR and their relatives."""
+
+from mogp.models.chains.chain import Component, LatentChain
+from mogp.models.chains.gpar import GPAR, greedy_order
+from mogp.models.chains.gplar import additive_gplar, bi_gplar, dgp, gplar, igp
+
+__all__ = [
+    "GPAR",
+    "Component",
+    "LatentChain",
+    "additive_gplar",
+    "bi_gplar",
+    "dgp",
+    "gplar",
+    "greedy_order",
+    "igp",
+]

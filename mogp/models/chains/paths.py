@@ -1,0 +1,307 @@
+"""Predictions of models that send rows through a chain along sampled paths."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from gpflow.kernels import Kernel
+
+from mogp.data import Array, MultiOutputData
+from mogp.kernels import parameters_read_once
+from mogp.likelihoods import sample_y
+from mogp.linalg import cholesky
+from mogp.models.named import NamedOutputs
+from mogp.posteriors import Factors, Full
+from mogp.priors import Marginals
+
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+class Paths(NamedTuple):
+    """Latent functions of rows along `S` sampled paths, in the model's units.
+
+    Attributes:
+        mean: `[S, N, J]`, of each function given what was drawn before it.
+        var: `[S, N, J]`, likewise.
+        draws: `[S, N, J]`, the values drawn.
+    """
+
+    mean: tf.Tensor
+    var: tf.Tensor
+    draws: tf.Tensor
+
+    @property
+    def number(self) -> int:
+        """Paths, `S`."""
+        return int(self.mean.shape[0])
+
+    def of(self, functions: range, rows: tf.Tensor | None = None) -> Paths:
+        """Some functions at some rows, path after path: `[S B, J_d]`."""
+        own = (a[..., functions.start : functions.stop] for a in self)
+        picked = (a if rows is None else tf.gather(a, rows, axis=1) for a in own)
+        return Paths(*(tf.reshape(a, [-1, len(functions)]) for a in picked))
+
+
+class PredictsPaths(NamedOutputs):
+    r"""Predictions from `samples` paths: mixtures of $S$ Gaussians for each function.
+
+    With $\mu_r, s_r^2$ the moments of a function along path $r$,
+    $\mathbb E\,h = \frac1S\sum_r\mu_r$ and
+    $\mathrm{Var}\,h = \frac1S\sum_r s_r^2 + \mathrm{Var}_r\,\mu_r$. The paths of a call depend on
+    `seed` and on the place of a row among the rows, and on nothing else.
+    """
+
+    location: Array
+    scale: Array
+
+    @property
+    @abstractmethod
+    def num_gps(self) -> int:
+        """GPs in the chain."""
+
+    @property
+    @abstractmethod
+    def num_inducing(self) -> int:
+        """Inducing variables of a GP."""
+
+    @abstractmethod
+    def layers(self) -> Sequence[Any]:
+        """What all rows share."""
+
+    @abstractmethod
+    def run(
+        self,
+        X: tf.Tensor,
+        noise: tf.Tensor,
+        layers: Sequence[Any] | None = None,
+        given: Mapping[int, tf.Tensor] | None = None,
+    ) -> Paths:
+        """Send rows through the chain."""
+
+    @abstractmethod
+    def number_of(self, output: int | str) -> int:
+        """The GP that is the one function of an output."""
+
+    def paths(
+        self,
+        Xnew: npt.ArrayLike,
+        samples: int = 100,
+        seed: int = 0,
+        given: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Paths:
+        """Sampled paths of the rows `Xnew [N, P]`, in the model's units.
+
+        Args:
+            Xnew: where.
+            samples: paths, `S`.
+            seed: of the draws.
+            given: see `predict_f`.
+        """
+        if samples < 1:
+            raise ValueError(f"samples={samples}; at least one path is needed.")
+        X = self._inputs(Xnew)
+        N = int(X.shape[0])
+        fixed = self._given(given or {}, N)
+        noise = tf.random.stateless_normal([self.num_gps, samples, N], [seed, 0], dtype=X.dtype)
+        rows = max(1, _NUMBERS_AT_ONCE // (samples * self.num_inducing))
+        with parameters_read_once():
+            layers = self.layers()
+            parts = [
+                self.run(
+                    X[start : start + rows],
+                    noise[..., start : start + rows],
+                    layers,
+                    {c: values[start : start + rows] for c, values in fixed.items()},
+                )
+                for start in range(0, max(N, 1), rows)
+            ]
+        return Paths(*(tf.concat(same, 1) for same in zip(*parts, strict=True)))
+
+    def predict_f(
+        self,
+        Xnew: npt.ArrayLike,
+        output: int | str | None = None,
+        samples: int = 100,
+        seed: int = 0,
+        given: Mapping[str, npt.ArrayLike] | None = None,
+    ) -> Marginals:
+        """Mean and variance of the latent functions at `Xnew [N, P]`, in the units of standardised
+        outputs.
+
+        Args:
+            Xnew: where.
+            output: only the functions of this output; all `J` if None.
+            samples: paths.
+            seed: of the draws.
+            given: values `[N]` of the functions of some outputs at these rows, which later outputs
+                then read in place of draws. They should be the first outputs of the chain: nothing
+                that comes before them learns of them.
+        """
+        paths = self.paths(Xnew, samples, seed, given)
+        wanted = range(len(self.names)) if output is None else [self.index(output)]
+        parts = []
+        for d in wanted:
+            own = self.likelihood.functions(d)
+            mean, var = (a[..., own.start : own.stop] for a in paths[:2])
+            location, scale = (tf.constant(a[d], mean.dtype) for a in (self.location, self.scale))
+            parts.append(
+                [location + scale * tf.reduce_mean(mean, 0), scale**2 * _total_variance(mean, var)]
+            )
+        return Marginals(*(tf.concat(same, 1) for same in zip(*parts, strict=True)))
+
+    def predict_y(
+        self,
+        Xnew: npt.ArrayLike,
+        output: int | str | None = None,
+        samples: int = 100,
+        seed: int = 0,
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Predictive mean and variance of the targets at `Xnew [N, P]`, observation noise included.
+
+        `[N, T_d]` for one output; the outputs' columns side by side if `output` is None. For class
+        outputs the columns are class probabilities.
+        """
+        X = self._inputs(Xnew)
+        paths = self.paths(X, samples, seed)
+        tiled = tf.tile(X, [samples, 1])
+        parts = []
+        for d in self.reported if output is None else [self.index(output)]:
+            likelihood, f = self.likelihood.likelihoods[d], paths.of(self.likelihood.functions(d))
+            if (likelihood.latent_dim or 1) > 1:
+                moments = (
+                    likelihood.conditional_mean(tiled, f.draws),
+                    likelihood.conditional_variance(tiled, f.draws),
+                )
+            else:
+                moments = likelihood.predict_mean_and_var(tiled, f.mean, f.var)
+            mean, var = (tf.reshape(a, [samples, X.shape[0], -1]) for a in moments)
+            location, scale = (tf.constant(a[d], mean.dtype) for a in (self.location, self.scale))
+            parts.append(
+                [location + scale * tf.reduce_mean(mean, 0), scale**2 * _total_variance(mean, var)]
+            )
+        mean, var = (tf.concat(same, -1) for same in zip(*parts, strict=True))
+        return mean, var
+
+    def predict_log_density(
+        self, data: MultiOutputData, samples: int = 100, seed: int = 0
+    ) -> dict[str, tf.Tensor]:
+        r"""Log predictive density $\log\frac1S\sum_r\int p(y\mid h)\,q_r(h)\,dh$ of every observed
+        target.
+
+        `[N_d]` for each output by name, observation noise included, in the units of the targets.
+        """
+        self._check_fits(data)
+        batch = data.full()
+        paths = self.paths(batch.X, samples, seed)
+        found = {}
+        for d, (name, own) in enumerate(zip(self.names, batch.outputs, strict=True)):
+            likelihood, f = (
+                self.likelihood.likelihoods[d],
+                paths.of(self.likelihood.functions(d), own.rows),
+            )
+            X = tf.tile(batch.X if own.rows is None else tf.gather(batch.X, own.rows), [samples, 1])
+            location, scale = (tf.constant(a[d], own.Y.dtype) for a in (self.location, self.scale))
+            Y = tf.tile((own.Y - location) / scale, [samples, 1])
+            if (likelihood.latent_dim or 1) > 1:
+                log_p = likelihood.log_prob(X, f.draws, Y)
+            else:
+                log_p = likelihood.predict_log_density(X, f.mean, f.var, Y)
+            log_p = tf.reshape(log_p, [samples, -1])
+            found[name] = tf.reduce_logsumexp(log_p, 0) - np.log(samples) - tf.math.log(scale)
+        return found
+
+    def predict_y_samples(
+        self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0
+    ) -> tf.Tensor:
+        """Draws of the targets of one output, `[samples, N, T_d]`, one a path, independent over
+        points.
+        """
+        d, X = self.index(output), self._inputs(Xnew)
+        own = self.likelihood.functions(d)
+        F = self.paths(X, samples, seed).draws[..., own.start : own.stop]
+        tiled = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
+        drawn = sample_y(self.likelihood.likelihoods[d], F, [seed, 2], tiled)
+        return (
+            tf.constant(self.location[d], drawn.dtype)
+            + tf.constant(self.scale[d], drawn.dtype) * drawn
+        )
+
+    def predict_f_samples(self, Xnew: npt.ArrayLike, samples: int = 1, seed: int = 0) -> tf.Tensor:
+        """Joint draws of all latent functions at `Xnew`, `[samples, N, J]`: correlated over points
+        and functions.
+
+        In the units of standardised outputs. (Draws of `paths` are correlated over functions, not
+        over points.)
+        """
+        X = self._inputs(Xnew)
+        N = int(X.shape[0])
+        noise = tf.random.stateless_normal([self.num_gps, samples, N], [seed, 1], dtype=X.dtype)
+        F = self.joint(X, noise)
+        counts = list(self.likelihood.latent_dims)
+        location, scale = (
+            tf.constant(np.repeat(a, counts), F.dtype) for a in (self.location, self.scale)
+        )
+        return location + scale * F
+
+    @abstractmethod
+    def joint(self, X: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+        """Joint draws `[S, N, J]` of the functions in the model's units, from noise
+        `[GPs, S, N]`.
+        """
+
+    def _given(self, given: Mapping[str, npt.ArrayLike], rows: int) -> dict[int, tf.Tensor]:
+        fixed = {}
+        for output, values in given.items():
+            d, known = self.index(output), np.asarray(values, float).reshape(-1)
+            if known.shape != (rows,):
+                raise ValueError(
+                    f"given[{output!r}] has {known.size} values for {rows} rows; give one a row."
+                )
+            fixed[self.number_of(d)] = tf.constant(
+                (known - self.location[d]) / self.scale[d], gpflow.default_float()
+            )
+        return fixed
+
+
+def joint_draw(
+    kernel: Kernel,
+    posterior: Full,
+    Z: tf.Tensor,
+    factors: Factors,
+    columns: tf.Tensor,
+    noise: tf.Tensor,
+    inner: tf.Tensor,
+) -> tf.Tensor:
+    """A draw over all rows for each copy of a component and each path, `[R, S, N]`.
+
+    Args:
+        kernel: of the component.
+        posterior: of the chain.
+        Z: its inducing inputs.
+        factors: of their covariance.
+        columns: `[S, N, columns]`, what it reads along each path.
+        noise: `[R, S, N]`.
+        inner: `[R]` inner noise variances.
+    """
+    S, N = columns.shape[:2]
+    flat = tf.reshape(columns, [S * N, columns.shape[2]])
+    Kuf = tf.transpose(tf.reshape(kernel(Z, flat), [-1, S, N]), [1, 0, 2])
+    Kff = kernel(columns)
+    Kuu, L = (tf.repeat(a, S, 0) for a in (factors.Kuu, factors.cholesky))
+    location, scale = (tf.repeat(a, S, 1) for a in (factors.location, factors.scale))
+    mean, cov = posterior.project(Factors(Kuu, L, location, scale), Kuf, Kff)
+    shape = tf.shape(noise)
+    mean, cov = tf.reshape(mean, shape), tf.reshape(cov, tf.concat([shape, shape[-1:]], 0))
+    cov += inner[:, None, None, None] * tf.eye(N, dtype=cov.dtype)
+    return mean + tf.linalg.matvec(cholesky(cov, name="the covariance of a joint draw"), noise)
+
+
+def _total_variance(mean: tf.Tensor, var: tf.Tensor) -> tf.Tensor:
+    """Of a mixture of the paths, `[N, J]`."""
+    return tf.reduce_mean(var, 0) + tf.math.reduce_variance(mean, 0)

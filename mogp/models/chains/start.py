@@ -1,0 +1,229 @@
+"""Where a chain begins: inducing inputs, scales of the targets, and the means its posterior starts
+from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from gpflow import likelihoods as stock
+from gpflow.likelihoods import Likelihood
+from gpflow.utilities import multiple_assign, read_values
+
+from mogp.data import Array, MultiOutputData
+from mogp.kernels import LayerKernels
+from mogp.likelihoods import Gaussian, PerOutput
+from mogp.models.chains.chain import LatentChain
+from mogp.models.chains.gpar import GPAR, inducing_inputs
+
+Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
+Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
+"""Means at the inducing inputs: those of a GPAR fitted here, zeros, an array `[M, J]`, or a fitted
+GPAR.
+"""
+Order: TypeAlias = Sequence[int | str] | None
+
+SANE = {"variance": (1e-6, 1e6), "lengthscales": (1e-3, 1e4), "alpha": (1e-3, 1e3)}
+"""Ranges of kernel parameters that are taken over: those of terms that GPAR has no use for run off
+to 1e-8 or 1e8, where gradients through sampled paths overflow."""
+MOST_EXACT = 500
+"""Rows up to which the GPAR of a start is exact."""
+
+
+class Setting(NamedTuple):
+    """What the constructors of the family have in common.
+
+    Attributes:
+        likelihood: of each output.
+        kernels: the recipe of the layers.
+        order: the latent functions, in the order of the chain.
+        Z: `[M, P]` inducing inputs.
+        location, scale: of the targets of each output.
+        reals: `[rows of X, J]` a real number for each function where its output was observed, NaN
+            elsewhere.
+    """
+
+    likelihood: PerOutput
+    kernels: LayerKernels
+    order: tuple[int, ...]
+    Z: Array
+    location: Array
+    scale: Array
+    reals: Array
+
+
+def set_up(
+    data: MultiOutputData,
+    kernels: LayerKernels | None,
+    likelihoods: Likelihoods | None,
+    inducing: int | npt.ArrayLike,
+    order: Order,
+    noise: float,
+    seed: int,
+) -> Setting:
+    """Fill in what was not given, and check what was."""
+    likelihood = _per_output(data, likelihoods, noise)
+    if kernels is None:
+        kernels = LayerKernels(data.input_dim, input_lengthscale=_tenth(data))
+    if kernels.input_dim != data.input_dim:
+        raise ValueError(
+            f"the kernels read {kernels.input_dim} input columns, the data have {data.input_dim}."
+        )
+    location, scale = _units(data, likelihood)
+    return Setting(
+        likelihood=likelihood,
+        kernels=kernels,
+        order=_order(data, likelihood, order),
+        Z=inducing_inputs(data, inducing, seed),
+        location=location,
+        scale=scale,
+        reals=_reals(data, likelihood, location, scale),
+    )
+
+
+def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
+    """What `start` stands for: a fitted GPAR (with the inducing inputs, for many rows), or means
+    `[M, J]`.
+    """
+    if not isinstance(start, str):
+        return start
+    if start == "zero":
+        return np.zeros((len(setting.Z), len(setting.order)))
+    if start != "gpar":
+        raise ValueError(
+            f"start={start!r}; expected 'gpar', 'zero', means [M, J] or a fitted GPAR."
+        )
+    columns = setting.reals[:, list(setting.order)]
+    names = [f"function {j}" for j in setting.order]
+    inducing = None if len(data.X) <= MOST_EXACT else setting.Z
+    gpar = GPAR(
+        MultiOutputData.from_arrays(data.X, columns, names=names),
+        setting.kernels,
+        inducing=inducing,
+    )
+    gpar.fit()
+    return gpar
+
+
+def start_means(setting: Setting, start: Any) -> Array:
+    """`[M, J]` means at the inducing inputs, by function, in the units of the model."""
+    M, J = len(setting.Z), len(setting.order)
+    if hasattr(start, "posterior_means"):
+        means = np.empty((M, J))
+        means[:, list(setting.order)] = start.posterior_means(setting.Z)
+        return means
+    means = np.asarray(start, float)
+    if means.shape != (M, J):
+        raise ValueError(
+            f"start has shape {means.shape}; expected [{M}, {J}]: a mean for each inducing input"
+            " and function."
+        )
+    return means
+
+
+def adopt_gpars(
+    model: LatentChain, gpars: Sequence[Any], orders: Sequence[Sequence[int]], least: float
+) -> None:
+    """Give the GPs of a chain the kernels of GPARs, one GPAR after the other, and Gaussian outputs
+    their noise.
+
+    The noise variance is the largest that a GPAR has found, and at least `least`: where a layer
+    fits the data exactly, a path that strays a little would otherwise cost more than all else.
+    """
+    if not all(isinstance(gpar, GPAR) for gpar in gpars):
+        raise ValueError(
+            "adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one."
+        )
+    layers = [layer for gpar in gpars for layer in gpar.layers]
+    for kernel, layer in zip(model.kernels, layers, strict=False):
+        found = read_values(layer.kernel).items()
+        multiple_assign(
+            kernel, {path: np.clip(value, *SANE[path.split(".")[-1]]) for path, value in found}
+        )
+    functions = [function for order in orders for function in order]
+    outputs = [d for d, size in enumerate(model.likelihood.latent_dims) for _ in range(size)]
+    for d, likelihood in enumerate(model.likelihood.likelihoods):
+        if isinstance(likelihood, stock.Gaussian):
+            found = [
+                float(one.noise)
+                for one, j in zip(layers, functions, strict=True)
+                if outputs[j] == d
+            ]
+            likelihood.variance.assign(max(least, *found))
+
+
+def closed_rows(setting: Setting, count: int, X: Array, seed: int = 0) -> list[tuple[Array, Array]]:
+    """Strategy A: for each layer inducing inputs `[M, P + position]` and means `[M]` out of the
+    observations.
+
+    They are rows at which the outputs of all layers up to this one were observed, `M` of them for
+    every layer: `count`, or as many as the last layer has.
+    """
+    values = setting.reals[:, list(setting.order)]
+    closed = [
+        np.flatnonzero(np.isfinite(values[:, : p + 1]).all(1)) for p in range(values.shape[1])
+    ]
+    M = min(count, len(closed[-1]))
+    if M == 0:
+        raise ValueError(
+            "no input has all outputs observed, so inducing points cannot be taken from the"
+            " observations (strategy 'A'); use strategy 'B' or 'C'."
+        )
+    rng = np.random.default_rng(seed)
+    picked = [np.sort(rng.choice(rows, M, replace=False)) for rows in closed]
+    return [
+        (np.hstack([X[rows], values[rows, :p]]), values[rows, p]) for p, rows in enumerate(picked)
+    ]
+
+
+def _per_output(data: MultiOutputData, likelihoods: Likelihoods | None, noise: float) -> PerOutput:
+    if likelihoods is None:
+        likelihoods = {name: Gaussian(noise) for name in data.names}
+    likelihood = PerOutput([likelihoods] if isinstance(likelihoods, Likelihood) else likelihoods)
+    likelihood.check(data)
+    return likelihood
+
+
+def _tenth(data: MultiOutputData) -> list[float]:
+    """A tenth of the range of each input column."""
+    return [float(span) / 10 if span > 0 else 1.0 for span in np.ptp(data.X, axis=0)]
+
+
+def _order(data: MultiOutputData, likelihood: PerOutput, order: Order) -> tuple[int, ...]:
+    outputs = (
+        list(range(data.num_outputs)) if order is None else [data.index(output) for output in order]
+    )
+    if sorted(outputs) != list(range(data.num_outputs)):
+        raise ValueError(
+            f"order={order}; expected each of {', '.join(map(repr, data.names))} once."
+        )
+    return tuple(j for d in outputs for j in likelihood.functions(d))
+
+
+def _units(data: MultiOutputData, likelihood: PerOutput) -> tuple[Array, Array]:
+    """Mean and standard deviation of the targets of Gaussian outputs, zero and one for others."""
+    location, scale = np.zeros(data.num_outputs), np.ones(data.num_outputs)
+    for d, (own, kind) in enumerate(zip(data.outputs, likelihood.likelihoods, strict=True)):
+        if isinstance(kind, stock.Gaussian):
+            location[d] = own.Y.mean()
+            scale[d] = own.Y.std() or 1.0
+    return location, scale
+
+
+def _reals(data: MultiOutputData, likelihood: PerOutput, location: Array, scale: Array) -> Array:
+    """Labels as indicators of the classes, other targets as they are (the model's units) for the
+    first function.
+    """
+    reals = np.full((len(data.X), likelihood.num_functions), np.nan)
+    for d, (own, kind) in enumerate(zip(data.outputs, likelihood.likelihoods, strict=True)):
+        functions, y = likelihood.functions(d), (own.Y[:, 0] - location[d]) / scale[d]
+        values = np.zeros((len(own), len(functions)))
+        if getattr(kind, "num_classes", 0) == len(functions) > 1:
+            values = (y[:, None] == np.arange(len(functions))).astype(float)
+        else:
+            values[:, 0] = y
+        reals[own.rows, functions.start : functions.stop] = values
+    return reals

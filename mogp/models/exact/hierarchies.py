@@ -1,0 +1,286 @@
+"""Exact hierarchical GPs: HGP, one for each output, and DHGP, one more level over all outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from gpflow.kernels import Kernel, Matern32
+from gpflow.models import BayesianModel
+from gpflow.utilities import positive
+
+from mogp.data import Array, MultiOutputData
+from mogp.data.padded import PaddedSource, distinct_inputs
+from mogp.kernels import KernelStack, hierarchical
+from mogp.linalg import cholesky, log_evidence
+from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
+from mogp.priors import Marginals
+
+
+class _Exact(ReadsReplicas, BayesianModel):
+    """What both have in common: they hold their data, and train on nothing else."""
+
+    def __init__(self, data: MultiOutputData) -> None:
+        super().__init__()
+        self.names = data.names
+        self._input_dim = data.input_dim
+        self._solved: tuple[bytes, Any] | None = None
+
+    def batches(
+        self, data: MultiOutputData, size: Any = None, seed: int = 0
+    ) -> Callable[[Any], None]:
+        """For `fit`: there are no batches, the model has its data."""
+        if size is not None:
+            raise ValueError(
+                "an exact GP trains on all its data: use batch_size=None, or hgp_ind for"
+                " mini-batches."
+            )
+        return lambda step: None
+
+    def training_loss(self, batch: None = None) -> tf.Tensor:
+        """The negative log evidence."""
+        return -self.maximum_log_likelihood_objective()
+
+    def elbo(self, batch: None = None) -> tf.Tensor:
+        """The log evidence itself."""
+        return self.maximum_log_likelihood_objective()
+
+    def _once(self, solve: Callable[[], Any]) -> Any:
+        """The result of `solve`, computed again only when a parameter has changed."""
+        state = b"".join(np.asarray(v).tobytes() for v in self.variables)
+        if self._solved is None or self._solved[0] != state:
+            self._solved = (state, solve())
+        return self._solved[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_solved": None}
+
+
+class HGP(_Exact):
+    r"""A two-level GP for each output, exactly (Hensman, Lawrence and Rattray 2013).
+
+    $y_d^r(x) = g_d(x) + f_d^r(x) + \epsilon$ with $g_d \sim GP(0, k_g)$, $f_d^r \sim GP(0, k_f)$
+    and noise $\sigma_d^2$; kernels and noise are those of the output. Time grows with the cube of
+    the rows of an output. The objective is the sum over outputs, so that one run of L-BFGS trains
+    all.
+
+    Args:
+        data: outputs with replica numbers.
+        kernels: $k_g$ and $k_f$, copied for each output; Matérn-3/2 if None.
+        noise: start value of the noise variances.
+    """
+
+    def __init__(
+        self, data: MultiOutputData, kernels: Sequence[Kernel] | None = None, noise: float = 0.1
+    ) -> None:
+        super().__init__(data)
+        start = kernels or [
+            Matern32(variance=0.5, lengthscales=default_lengthscale(data)) for _ in range(2)
+        ]
+        self.kernels = KernelStack(
+            [
+                hierarchical([gpflow.utilities.deepcopy(k) for k in start], data.input_dim)
+                for _ in data.names
+            ]
+        )
+        self.noise = gpflow.Parameter(
+            np.full(data.num_outputs, noise), transform=positive(lower=LEAST_VARIANCE)
+        )
+        source = PaddedSource(data)
+        batch = source(0)
+        rows = (
+            np.tile(np.arange(len(source.X)), (len(data.names), 1))
+            if batch.rows is None
+            else batch.rows.numpy()
+        )
+        here = np.arange(source.longest) < source.sizes[:, None]
+        self._X, self._Y = source.X[rows], np.where(here, batch.Y.numpy(), 0.0)
+        self._here = here.astype(float)
+
+    def _covariance(self) -> tf.Tensor:
+        """`K_d + σ_d² I [D, n, n]`, with rows of the identity where an output has none."""
+        here = tf.constant(self._here, gpflow.default_float())
+        K = self.kernels.K(tf.constant(self._X, here.dtype)) * here[:, :, None] * here[:, None, :]
+        return K + tf.linalg.diag(here * tf.convert_to_tensor(self.noise)[:, None] + (1 - here))
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+        r"""$\sum_d \log N(y_d \mid 0, K_d + \sigma_d^2 I)$."""
+        K = self._covariance()
+        missing = float(np.sum(1 - self._here))
+        evidence = tf.reduce_sum(log_evidence(tf.constant(self._Y, K.dtype), K))
+        return evidence + 0.5 * np.log(2 * np.pi) * missing
+
+    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
+        """Predictive mean and variance `[N, len(outputs)]`."""
+
+        def solve() -> tuple[tf.Tensor, tf.Tensor]:
+            L = tf.linalg.cholesky(self._covariance())
+            return L, tf.linalg.triangular_solve(L, tf.constant(self._Y, L.dtype)[:, :, None])
+
+        L, alpha = (tf.gather(a, list(outputs)) for a in self._once(solve))
+        own = KernelStack([self.kernels.kernels[d] for d in outputs])
+        here = tf.constant(self._here[list(outputs)], X.dtype)
+        cross = own.K(tf.constant(self._X[list(outputs)], X.dtype), X) * here[:, :, None]
+        A = tf.linalg.triangular_solve(L, cross)
+        mean = tf.linalg.matmul(A, alpha, transpose_a=True)[..., 0]
+        var = tf.maximum(own.K_diag(X) - tf.reduce_sum(tf.square(A), 1), LEAST_VARIANCE)
+        if noise:
+            var += tf.gather(self.noise, list(outputs))[:, None]
+        return Marginals(tf.transpose(mean), tf.transpose(var))
+
+
+class DHGP(_Exact):
+    r"""Three levels, exactly: a function of all outputs, one of each output around it, one of each
+    replica around that.
+
+    $$\mathrm{cov}[f_d^r(x), f_{d'}^{r'}(x')] = k_g(x, x') + \mathbb 1[d = d'] k_e(x, x')
+      + \mathbb 1[d = d', r = r'] k_f(x, x').$$
+
+    Time grows with the cube of all rows, unless all outputs and replicas are observed at the same
+    $N$ inputs: rotating the $R$ replicas of each output by an orthogonal matrix with first column
+    $1/\sqrt R$ leaves one component with covariance
+    $J_D \otimes R K_g + I_D \otimes (R K_e + K_f + \sigma^2 I)$ and $D(R-1)$ independent ones with
+    $K_f + \sigma^2 I$.
+
+    Args:
+        data: outputs with replica numbers.
+        kernels: $k_g$, $k_e$ and $k_f$; Matérn-3/2 if None.
+        noise: start value of the noise variance, which all outputs share.
+        most_rows: evenly spaced rows that are kept of more, to bound the time; None keeps all.
+    """
+
+    def __init__(
+        self,
+        data: MultiOutputData,
+        kernels: Sequence[Kernel] | None = None,
+        noise: float = 0.1,
+        most_rows: int | None = None,
+    ) -> None:
+        super().__init__(data)
+        if kernels is None:
+            kernels = [
+                Matern32(variance=1 / 3, lengthscales=default_lengthscale(data)) for _ in range(3)
+            ]
+        if len(kernels) != 3:
+            raise ValueError(
+                f"{len(kernels)} kernels; DHGP has three levels: all outputs, an output, a replica."
+            )
+        X, rows = distinct_inputs(data)
+        D, R = data.num_outputs, int(X[:, -1].max()) + 1
+        leaves_and_one_unseen = np.indices((D, R + 1)).reshape(2, -1).T
+        self.kernel = hierarchical(kernels, data.input_dim, tree=leaves_and_one_unseen)
+        self.noise = gpflow.Parameter(noise, transform=positive(lower=LEAST_VARIANCE))
+        self.replicas = R
+        output = np.repeat(np.arange(D), [len(r) for r in rows])
+        table, y = (
+            self._with_leaf(X[np.concatenate(rows)], output),
+            np.concatenate([o.Y[:, 0] for o in data.outputs]),
+        )
+        if most_rows is not None and len(y) > most_rows:
+            kept = np.unique(np.linspace(0, len(y) - 1, most_rows).round().astype(int))
+            table, y = table[kept], y[kept]
+        self._X, self._y = table, y
+        self._grid = self._common_grid()
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that the model holds."""
+        return len(self._y)
+
+    @property
+    def levels(self) -> list[Kernel]:
+        """$k_g$, $k_e$ and $k_f$."""
+        return [
+            self.kernel.kernels[0],
+            *(product.kernels[0] for product in self.kernel.kernels[1:]),
+        ]
+
+    def _with_leaf(self, X: Array, output: npt.ArrayLike) -> Array:
+        """Rows `[x, replica]` of outputs as `[x, leaf of the tree]`; replicas that were never seen
+        share a leaf.
+        """
+        leaf = np.asarray(output) * (self.replicas + 1) + np.minimum(
+            X[:, -1].round(), self.replicas
+        )
+        return np.column_stack([X[:, :-1], leaf])
+
+    def _common_grid(self) -> Array | None:
+        """`[D, R, N]` targets, where all outputs and replicas have the same inputs in the same
+        order.
+        """
+        D, R = len(self.names), self.replicas
+        N, rest = divmod(len(self._y), D * R)
+        if rest or N == 0:
+            return None
+        order = np.lexsort(self._X.T)
+        x, leaf = np.split(self._X[order].reshape(D * R, N, -1), [-1], axis=-1)
+        wanted = np.add.outer(np.arange(D) * (R + 1), np.arange(R)).reshape(-1, 1, 1)
+        if not ((leaf == wanted).all() and (x == x[:1]).all()):
+            return None
+        self._inputs = x[0]
+        grid: Array = self._y[order].reshape(D, R, N)
+        return grid
+
+    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+        """The log evidence of all outputs together."""
+        return self._dense() if self._grid is None else self._rotated(self._grid)
+
+    def _covariance(self) -> tf.Tensor:
+        K = self.kernel(tf.constant(self._X, gpflow.default_float()))
+        return K + tf.convert_to_tensor(self.noise) * tf.eye(len(self._y), dtype=K.dtype)
+
+    def _dense(self) -> tf.Tensor:
+        return log_evidence(tf.constant(self._y, gpflow.default_float()), self._covariance())
+
+    def _rotated(self, grid: Array) -> tf.Tensor:
+        D, R, N = grid.shape
+        x = tf.constant(self._inputs, gpflow.default_float())
+        K_g, K_e, K_f = (k(x) for k in self.levels)
+        own = K_f + tf.convert_to_tensor(self.noise) * tf.eye(N, dtype=K_f.dtype)
+        ones, eye = tf.ones([D, D], own.dtype), tf.eye(D, dtype=own.dtype)
+        first = _kron(ones, R * K_g) + _kron(eye, R * K_e + own)
+        mean = tf.constant(grid.mean(axis=1).reshape(-1) * np.sqrt(R), own.dtype)
+        total = log_evidence(mean, first)
+        if R == 1:
+            return total
+        apart = np.linalg.qr(np.column_stack([np.ones(R), np.eye(R)[:, 1:]]))[0][:, 1:]
+        others = tf.constant(np.einsum("drn,rk->ndk", grid, apart).reshape(N, -1), own.dtype)
+        L = cholesky(own, jitter=0.0, name="the covariance of a replica")
+        logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L))) * D * (R - 1)
+        squares = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(L, others)))
+        return total - 0.5 * squares - logs - 0.5 * N * D * (R - 1) * np.log(2 * np.pi)
+
+    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
+        """Predictive mean and variance `[N, len(outputs)]`."""
+
+        def solve() -> tuple[tf.Tensor, tf.Tensor]:
+            L = tf.linalg.cholesky(self._covariance())
+            return L, tf.linalg.triangular_solve(L, tf.constant(self._y[:, None], L.dtype))
+
+        L, alpha = self._once(solve)
+        each = [self._with_leaf(np.asarray(X), np.full(len(X), d)) for d in outputs]
+        at = tf.constant(np.concatenate(each), X.dtype)
+        A = tf.linalg.triangular_solve(L, self.kernel(tf.constant(self._X, X.dtype), at))
+        mean = tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0]
+        var = tf.maximum(
+            self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE
+        )
+        if noise:
+            var += tf.convert_to_tensor(self.noise)
+        return Marginals(
+            *(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var))
+        )
+
+
+def default_lengthscale(data: MultiOutputData) -> float:
+    """A quarter of the range of the inputs, averaged over columns."""
+    return max(float(np.mean(np.ptp(data.X, axis=0))) / 4, 1e-3)
+
+
+def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    n, m = a.shape[0], b.shape[0]
+    return tf.reshape(a[:, None, :, None] * b[None, :, None, :], [n * m, n * m])

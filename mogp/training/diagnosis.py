@@ -1,0 +1,153 @@
+"""What to know about a fitted model, in words: convergence, jitter, dead latents, inducing points
+that coincide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+from scipy.spatial.distance import cdist
+
+from mogp.data import Array
+from mogp.inducing import FunctionPoints
+from mogp.linalg import cholesky_and_jitter
+from mogp.posteriors import Full
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Findings about a fitted model; `str()` gives them as a short list.
+
+    Attributes:
+        converged: whether the objective had stopped rising; None if too few steps to tell.
+        findings: one sentence each; empty if nothing stands out.
+    """
+
+    converged: bool | None
+    findings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = {
+            True: "Converged.",
+            False: "Not converged yet.",
+            None: "Too few steps to tell whether it converged.",
+        }
+        return "\n".join([said[self.converged], *(f"- {f}" for f in self.findings)])
+
+
+def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
+    """Look at a fitted model and at the objective along its training.
+
+    Args:
+        model: any; the parts that a `SparseMOGP` has are looked at where they are there.
+        elbo: the objective at every step.
+        deterministic: whether the objective was the same function at every step.
+    """
+    converged, findings = _convergence(elbo, deterministic)
+    for look in (_jitter, _dead_latents, _idle_dimensions, _coinciding_points):
+        findings += look(model)
+    return Diagnosis(converged, tuple(findings))
+
+
+def _convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[str]]:
+    r"""Compare the last fifth of the steps with the fifth before: converged if the mean rose by
+    less than its noise,
+
+    two standard errors of the difference, or by less than a thousandth of the whole rise.
+    """
+    fifth = len(elbo) // 5
+    if fifth < (2 if deterministic else 10):
+        return None, []
+    before, last = elbo[-2 * fifth : -fifth], elbo[-fifth:]
+    rise = float(last.mean() - before.mean())
+    noise = 2 * float(np.sqrt(last.var() / fifth + before.var() / fifth))
+    whole = float(last.mean() - elbo[:fifth].mean())
+    if rise <= max(noise * (not deterministic), 1e-3 * abs(whole), 1e-9 * abs(float(last.mean()))):
+        return True, []
+    return False, [
+        f"The mean ELBO still rose by {rise:.3g} nats over the last {fifth} steps: train longer, or"
+        " with larger steps."
+    ]
+
+
+def _jitter(model: Any) -> list[str]:
+    if not (
+        hasattr(model, "inducing") and hasattr(model, "prior") and isinstance(model.posterior, Full)
+    ):
+        return []
+    Kuu = model.inducing.Kuu(model.prior.kernels)
+    try:
+        used = cholesky_and_jitter(Kuu, name="Kuu")[1].numpy()
+    except tf.errors.InvalidArgumentError:
+        return [
+            "Kuu cannot be factorised: the kernels or the inducing points hold values that are out"
+            " of range."
+        ]
+    raised = np.flatnonzero(used > gpflow.default_jitter() * 1.01)
+    if len(raised) == 0:
+        return []
+    which = ", ".join(map(str, raised))
+    why = "inducing points lie closer together than the lengthscale can tell apart"
+    return [f"Kuu of kernel {which} needed jitter of {used.max():.1g}: {why}."]
+
+
+def _dead_latents(model: Any) -> list[str]:
+    W = getattr(getattr(model, "prior", None), "W", None)
+    if W is None:
+        return []
+    scales = np.mean(tf.linalg.diag_part(model.inducing.Kuu(model.prior.kernels)), axis=1)
+    power = np.asarray(W) ** 2 * np.tile(scales, model.prior.copies)
+    share = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
+    dead = np.flatnonzero(share.max(0) < 0.01)
+    if len(dead) in (0, power.shape[1]):
+        return []
+    which, enough = ", ".join(map(str, dead)), power.shape[1] - len(dead)
+    return [
+        f"Latent GP {which} makes up less than 1 % of every function: {enough} latent GPs would do."
+    ]
+
+
+def _idle_dimensions(model: Any) -> list[str]:
+    """Latent dimensions of outputs over which the kernel hardly changes."""
+    kernel, means = getattr(model, "latent_kernel", None), getattr(model, "latent_mean", None)
+    if kernel is None or means is None or means.shape[0] < 2:
+        return []
+    reach = np.ptp(np.asarray(means), axis=0) / np.asarray(kernel.lengthscales)
+    idle = np.flatnonzero(reach < 0.1)
+    if len(idle) == 0:
+        return []
+    which, rest = ", ".join(map(str, idle)), len(reach) - len(idle)
+    if rest == 0:
+        return [
+            "Outputs lie within a tenth of a latent lengthscale of each other: they are taken to be"
+            " one function."
+        ]
+    return [
+        f"Outputs differ by less than a tenth of a lengthscale in latent dimension {which}:"
+        f" latent_dim={rest} would do."
+    ]
+
+
+def _coinciding_points(model: Any) -> list[str]:
+    Z = getattr(getattr(model, "inducing", None), "Z", None)
+    kernels = getattr(getattr(getattr(model, "prior", None), "kernels", None), "kernels", ())
+    if Z is None or isinstance(model.inducing, FunctionPoints):
+        return []
+    sets = np.asarray(Z) if len(Z.shape) == 3 else np.repeat(np.asarray(Z)[None], len(kernels), 0)
+    findings = []
+    for g, (points, kernel) in enumerate(zip(sets, kernels, strict=True)):
+        if not hasattr(kernel, "lengthscales"):
+            continue
+        scaled = np.asarray(kernel.slice(points)[0]) / np.asarray(kernel.lengthscales)
+        distance = cdist(scaled, scaled) + 1e9 * np.eye(len(points))
+        close = int((distance.min(1) < 1e-2).sum())
+        if close:
+            findings.append(
+                f"{close} inducing points of kernel {g} lie within 1 % of a lengthscale of another:"
+                " fewer would do."
+            )
+    return findings

@@ -1,0 +1,194 @@
+"""What the named chains are made of, and where they start."""
+
+from __future__ import annotations
+
+import gpflow
+import numpy as np
+import pytest
+import tensorflow as tf
+from chain_cases import X, Z, observed, recipe, targets
+
+from mogp import likelihoods as lik
+from mogp.data import MultiOutputData
+from mogp.models import GPAR, additive_gplar, bi_gplar, dgp, gplar
+from mogp.models.chains.gplar import additive_paths
+
+NOISE = np.random.default_rng(0).normal(size=(20, 1, 9))
+
+
+@pytest.mark.parametrize("L", [1, 2, 3, 4])
+def test_additive_chains_have_as_many_components_as_their_formulas_say(L):
+    """T15."""
+    assert len(additive_paths(L, fully=False, bidirectional=False)) == L * (L + 1) // 2
+    assert len(additive_paths(L, fully=True, bidirectional=False)) == 2**L - 1
+    assert len(additive_paths(L, fully=True, bidirectional=True)) == 2 * (2**L - 1) - L
+    assert len(additive_paths(L, fully=False, bidirectional=True)) == L * L
+
+
+@pytest.mark.parametrize(("fully", "bidirectional"), [(False, False), (True, False), (True, True), (False, True)])
+def test_components_of_an_additive_chain_read_what_table_3_2_says(fully, bidirectional):
+    """With every component a line of slope one: the sums are those of the table, by hand."""
+    data = observed(missing=False)
+    model = additive_gplar(
+        data, recipe(kind="linear"), fully=fully, bidirectional=bidirectional, inducing=[[0.5]], start="zero", inner=0.0
+    )
+    for Z_c in model.inducing[3:]:
+        Z_c.assign([[1.0]])
+    model.start_at([[m] for m in [0.3, -0.7, 1.1] + [1.0] * (model.num_gps - 3)], 1e-7)
+    g = [0.3, -0.7, 1.1]
+    found = model.run(tf.constant([[0.5]], tf.float64), tf.zeros([model.num_gps, 1, 1], tf.float64)).mean[0, 0]
+    if fully:
+        down = [g[0], g[1] + g[0], g[2] + g[0] + g[1] + g[0]]
+        up = [g[1] + g[2] + g[2], g[2], 0.0]
+    else:
+        down = [g[0], g[1] + g[0], g[2] + g[0] + (g[1] + g[0])]
+        up = [(g[1] + g[2]) + g[2], g[2], 0.0]
+    expected = np.array(down) + (np.array(up) if bidirectional else 0)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_markov_chain_reads_nothing_but_the_output_before():
+    """T20."""
+    model = gplar(observed(missing=False), recipe(markov=1), inducing=Z, start="zero", inner=0.0)
+    model.start_at([np.sin(9 * Z[:, 0] + c) for c in range(3)], 0.1)
+    at = tf.constant(X, tf.float64)
+    first, other, second = (tf.constant(np.full(9, v)) for v in (0.4, -2.0, 0.9))
+    third = [model.run(at, NOISE[:3], given={0: one, 1: second}).mean[..., 2] for one in (first, other)]
+    np.testing.assert_array_equal(*third)
+    moved = model.run(at, NOISE[:3], given={0: first, 1: other}).mean[..., 2]
+    assert np.abs(moved - third[0]).max() > 1e-3
+
+
+def test_an_order_is_the_chain_of_reordered_outputs():
+    Y, start = targets(), np.sin(4 * Z) * [1.0, 2.0, 3.0]
+    names = ["a", "b", "c"]
+    data = MultiOutputData.from_arrays(X, Y, names=names)
+    turned = MultiOutputData.from_arrays(X, Y[:, [2, 0, 1]], names=["c", "a", "b"])
+    one = gplar(data, recipe(), inducing=Z, start=start, order=["c", "a", "b"])
+    other = gplar(turned, recipe(), inducing=Z, start=start[:, [2, 0, 1]])
+    np.testing.assert_allclose(one.elbo(data, NOISE[:3]), other.elbo(turned, NOISE[:3]), rtol=1e-10)
+
+
+def test_inducing_points_from_observations_are_rows_with_all_outputs_up_to_the_layer():
+    data = observed()
+    model = gplar(data, recipe(), strategy="A", inducing=100, start="zero")
+    table = np.full((9, 3), np.nan)
+    for d, own in enumerate(data.outputs):
+        table[own.rows, d] = (own.Y[:, 0] - model.location[d]) / model.scale[d]
+    closed = np.isfinite(table).all(1)
+    assert model.num_inducing == closed.sum() == 4
+    for p, (Z_c, layer) in enumerate(zip(model.inducing, model.layers(), strict=True)):
+        rows = [np.flatnonzero(X[:, 0] == z[0])[0] for z in Z_c.numpy()]
+        np.testing.assert_allclose(Z_c.numpy()[:, 1:], table[rows, :p])
+        np.testing.assert_allclose(layer.mean[0], table[rows, p], atol=1e-6)
+        assert not Z_c.trainable
+    own_inputs = MultiOutputData.from_list([(X, targets()[:, 0]), (X + 5, targets()[:, 1])])
+    with pytest.raises(ValueError, match="use strategy 'B' or 'C'"):
+        gplar(own_inputs, recipe(), strategy="A", inducing=4)
+
+
+@pytest.fixture(scope="module")
+def gpar() -> GPAR:
+    fitted = GPAR(observed(), recipe())
+    fitted.fit(20)
+    return fitted
+
+
+def test_chains_start_at_the_means_of_gpar_with_a_posterior_near_them(gpar):
+    means = gpar.posterior_means(Z)
+    for strategy in ("B", "C"):
+        for whiten in (True, False):
+            model = gplar(observed(), recipe(), strategy=strategy, inducing=Z, start=gpar, whiten=whiten)
+            for p, layer in enumerate(model.layers()):
+                np.testing.assert_allclose(layer.mean[0], means[:, p], atol=1e-6)
+                np.testing.assert_allclose(layer.Z, np.hstack([Z, means[:, :p]]), atol=1e-6)
+            _, S = model.posterior.moments(layer.factors._replace())
+            np.testing.assert_allclose(S[0], 1e-8 * np.eye(4), atol=1e-12)
+
+
+def test_a_chain_that_adopts_gpar_predicts_as_it_did_where_the_means_say_all(gpar):
+    """With M = N and hardly any noise of the paths, the mean of the chain is that of GPAR."""
+    model = gplar(observed(), recipe(), strategy="B", inducing=X, start=gpar, adopt=True)
+    assert float(model.elbo(observed())) > float(
+        gplar(observed(), recipe(), strategy="B", inducing=X, start=gpar).elbo(observed())
+    )
+    found = model.run(tf.constant(X), tf.zeros([3, 1, 9], tf.float64)).mean[0].numpy()
+    expected = gpar.posterior_means(X)
+    np.testing.assert_allclose(found[:, 0], expected[:, 0], atol=1e-3)
+    assert np.abs(found - expected).max() < 0.3
+    with pytest.raises(ValueError, match="adopt=True takes kernels over from a GPAR"):
+        gplar(observed(), recipe(), start="zero", adopt=True, inducing=Z)
+
+
+def test_regression_of_a_layer_is_the_optimum_of_its_bound():
+    """No small change of the mean or of the root of the first posterior raises the bound of one output."""
+    data = MultiOutputData.from_arrays(X, targets(outputs=1))
+    model = gplar(data, recipe(), inducing=Z, start="zero", inner=0.0)
+    model.regress(data)
+    with tf.GradientTape() as tape:
+        bound = model.elbo(data)
+    gradients = tape.gradient(bound, [p.unconstrained_variable for p in model.posterior.parameters])
+    assert max(np.abs(g).max() for g in gradients) < 1e-5
+
+
+def test_light_chain_back_reads_one_function_and_starts_at_zero():
+    data = observed()
+    model = bi_gplar(data, recipe(), light=True, inducing=Z, start=np.ones((4, 3)), strategy="B")
+    back = model.components[3:]
+    assert [c.arguments for c in back] == [(), ((3,),), ((4,),)]
+    assert [c.inputs for c in back] == [True, False, False]
+    assert [weights for weights in model.functions] == [{0: 0.5, 5: 0.5}, {1: 0.5, 4: 0.5}, {2: 0.5, 3: 0.5}]
+    assert [Z_c.trainable for Z_c in model.inducing] == [False] * 3 + [True] * 3
+    np.testing.assert_allclose(model.posterior.q_mu[:, 3:], 0.0)
+
+
+def test_full_chain_back_is_the_chain_of_the_reversed_order():
+    data, start = observed(), np.sin(4 * Z) * [1.0, 2.0, 3.0]
+    both = bi_gplar(data, recipe(), inducing=Z, start=start, strategy="C")
+    forward = gplar(data, recipe(), inducing=Z, start=start)
+    backward = gplar(data, recipe(), inducing=Z, start=start, order=[2, 1, 0])
+    at = tf.constant(X)
+    f, b = forward.run(at, NOISE[:3]), backward.run(at, NOISE[3:6])
+    mixed = both.run(at, NOISE[:6])
+    np.testing.assert_allclose(mixed.mean, 0.5 * (f.mean + b.mean), atol=1e-9)
+    np.testing.assert_allclose(mixed.var, 0.25 * (f.var + b.var), atol=1e-9)
+
+
+def test_classes_start_at_indicators_and_gaussian_targets_are_standardised():
+    Y = np.column_stack([np.arange(9) % 3, 10 + 5 * targets(outputs=1)])
+    data = MultiOutputData.from_arrays(X, Y, names=["class", "real"])
+    model = gplar(data, recipe(), {"class": lik.Softmax(3), "real": lik.Gaussian(0.1)}, strategy="A", inducing=9)
+    layers = model.layers()
+    rows = [np.flatnonzero(X[:, 0] == z)[0] for z in layers[0].Z.numpy()[:, 0]]
+    for k in range(3):
+        np.testing.assert_allclose(layers[k].mean[0], np.arange(9)[rows] % 3 == k, atol=1e-4)
+    assert model.location[0] == 0
+    assert model.scale[0] == 1
+    np.testing.assert_allclose(model.location[1], Y[:, 1].mean())
+
+
+def test_constructors_refuse_what_they_cannot_mean():
+    data = observed()
+    for call, message in (
+        (lambda: gplar(data, recipe(), strategy="D", start="zero"), "strategy='D'"),
+        (lambda: gplar(data, recipe(), start="best"), "start='best'"),
+        (lambda: gplar(data, recipe(), start=np.zeros((3, 3)), inducing=Z), r"expected \[4, 3\]"),
+        (lambda: gplar(data, recipe(), order=[0, 1], start="zero"), "once"),
+        (lambda: gplar(data, recipe(), inducing=0, start="zero"), "at least one inducing input"),
+        (lambda: bi_gplar(data, recipe(), combine="max", start="zero"), "combine='max'"),
+        (lambda: dgp(data, width=0), "width=0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(KeyError, match="no output"):
+        gplar(data, recipe(), order=["x", "y", "z"], start="zero")
+
+
+def test_deep_gps_feed_the_inputs_to_every_layer():
+    model = dgp(observed(outputs=2), width=3, depth=3, inducing=4)
+    assert [c.inputs for c in model.components] == [True] * 3
+    assert [len(c.arguments) for c in model.components] == [0, 3, 3]
+    assert [c.copies for c in model.components] == [3, 3, 2]
+    assert np.isfinite(model.elbo(observed(outputs=2)))
+    assert all(p.trainable for p in model.inducing)
+    assert isinstance(model.kernels[1], gpflow.kernels.SquaredExponential)
