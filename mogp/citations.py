@@ -44,8 +44,13 @@ _BUILT_FROM = {
 def cite(model: Any) -> str:
     """BibTeX entries for a model and its parts, as one string.
 
-    >>> print(cite(model))  # doctest: +SKIP
-    @inproceedings{hensman2013big, ...
+    Args:
+        model: any model, prior, posterior, likelihood or other part of one.
+
+    >>> from mogp import cite
+    >>> from mogp.posteriors import Full
+    >>> print(cite(Full()).splitlines()[0])
+    @inproceedings{hensman2015classification,
     """
     parts = [model, *getattr(model, "submodules", ())]
     keys = [

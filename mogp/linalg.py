@@ -1,6 +1,4 @@
-"""Cholesky factors of matrices on the edge of positive definiteness, and a Gaussian density with a
-cheap gradient.
-"""
+"""Cholesky factors of nearly singular matrices, and a Gaussian density with a cheap gradient."""
 
 from __future__ import annotations
 
@@ -10,6 +8,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+__all__ = ["cholesky", "cholesky_and_jitter", "log_evidence"]
+
 _LARGEST_JITTER = 1e-2
 _ADVICE = (
     "NaN: the step size may be too large; otherwise: use fewer inducing points, shorter"
@@ -18,12 +18,24 @@ _ADVICE = (
 
 
 def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covariance") -> tf.Tensor:
-    """Lower factor `L` with `L Lᵀ = K + ε I` for a batch of matrices `K [..., M, M]`.
+    """Lower factor `L` with `L Lᵀ = K + ε I` for a batch of matrices.
 
-    `ε` starts at `jitter` (GPflow's default jitter if None). Members of the batch whose
-    factorisation fails, and only those, are tried again with ten times as much, up to 1e-2 of their
-    mean diagonal; then the error names the matrix. A `K` that holds NaN fails at once: no jitter
-    repairs it.
+    Members of the batch whose factorisation fails, and only those, are tried again with ten times
+    the jitter `ε`, up to 1e-2 of their mean diagonal; then the error names the matrix. A `K` that
+    holds NaN fails at once: no jitter repairs it.
+
+    Args:
+        K: `[..., M, M]`.
+        jitter: first value of `ε`; GPflow's default jitter if None.
+        name: what the error calls the matrix.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from mogp.linalg import cholesky
+    >>> singular = tf.ones([2, 2], tf.float64)
+    >>> L = cholesky(singular, jitter=0.0)
+    >>> np.round(L @ tf.transpose(L), 6).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
     """
 
     @tf.custom_gradient
@@ -47,11 +59,20 @@ def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covaria
 
 
 def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
-    r"""$\log N(y \mid 0, K)$ for `y [..., N]` and `K [..., N, N]`, with its gradient in closed
-    form.
+    r"""The Gaussian log density $\log N(y \mid 0, K)$, with its gradient in closed form.
 
     With $\alpha = K^{-1} y$ the gradients are $-\alpha$ and $\tfrac12(\alpha\alpha^\top - K^{-1})$:
     one inverse, where the gradient of a Cholesky factor takes several products of that size.
+
+    Args:
+        y: `[..., N]`.
+        K: `[..., N, N]`.
+
+    >>> import tensorflow as tf
+    >>> from mogp.linalg import log_evidence
+    >>> y, K = tf.constant([1.0, -1.0], tf.float64), tf.eye(2, dtype=tf.float64)
+    >>> round(float(log_evidence(y, K)), 4)
+    -2.8379
     """
 
     @tf.custom_gradient
@@ -79,8 +100,14 @@ def log_evidence(y: tf.Tensor, K: tf.Tensor) -> tf.Tensor:
 def cholesky_and_jitter(
     K: tf.Tensor, jitter: float | None = None, name: str = "the covariance"
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """As `cholesky`, without a gradient of its own, and with the jitter `ε [...]` that each member
-    needed.
+    """As `cholesky`, with the jitter `ε [...]` that each member needed and TensorFlow's gradient.
+
+    >>> import tensorflow as tf
+    >>> from mogp.linalg import cholesky_and_jitter
+    >>> K = tf.stack([tf.eye(2, dtype=tf.float64), tf.ones([2, 2], tf.float64)])
+    >>> _, jitter = cholesky_and_jitter(K, jitter=0.0)
+    >>> (jitter > 0).numpy().tolist()
+    [False, True]
     """
     start = gpflow.default_jitter() if jitter is None else jitter
     smallest = 1e-10 if K.dtype == tf.float64 else 1e-6

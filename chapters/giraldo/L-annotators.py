@@ -40,17 +40,10 @@ from scipy.stats import qmc
 
 from mogp import MultiOutputData, fit, likelihoods, metrics
 from mogp.book import Chapter
-from mogp.book.baselines.annotators import DawidSkene, majority_vote
-from mogp.book.plots.annotators import annotator_dashboard, most_trusted
-from mogp.book.runs.annotators import (
-    CLASS_METHODS,
-    VALUE_METHODS,
-    annotated,
-    annotator_run,
-    fitted,
-    recovered,
-    scores,
-)
+from mogp.book.baselines import DawidSkene, majority_vote
+from mogp.book.plots.dashboard import annotator_dashboard, most_trusted
+from mogp.book.runs.annotator_methods import CLASS_METHODS, VALUE_METHODS, fitted
+from mogp.book.runs.annotator_runs import annotated, annotator_run, recovered, scores
 from mogp.experiments import sweep
 from mogp.inducing import kmeans_points
 from mogp.kernels import unit_kernels

@@ -48,8 +48,8 @@ from mogp import MultiOutputData, metrics
 from mogp.book import Chapter
 from mogp.book.runs.hierarchies import STUDIES, replica_run, study
 from mogp.datasets.genes import EXPRESSION, SHAPES
-from mogp.datasets.mocap import COUNTERPARTS
 from mogp.datasets.mocap import STUDIES as RECORDINGS
+from mogp.datasets.mocap_recordings import COUNTERPARTS
 from mogp.datasets.store import path_of
 from mogp.experiments import sweep
 from mogp.inducing import ReplicaPoints, replica_points

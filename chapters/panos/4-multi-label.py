@@ -46,7 +46,8 @@ from scipy import special, stats
 
 from mogp import LabelData, fit
 from mogp.book import Chapter
-from mogp.book.runs.labels import REVEALED, digit_run, label_run, labelled, sparse_steps
+from mogp.book.runs.digits import digit_run
+from mogp.book.runs.labels import REVEALED, label_run, labelled, sparse_steps
 from mogp.experiments import sweep
 from mogp.inducing import SubspacePoints, given_points, kmeans_points
 from mogp.likelihoods import BernoulliLabels

@@ -43,18 +43,10 @@ from scipy.special import log_expit
 from scipy.stats import spearmanr
 
 from mogp.book import Chapter
-from mogp.book.runs.chain_labels import (
-    CENTRE,
-    KILOMETRES,
-    LABEL_MODELS,
-    labels_run,
-    landmine_run,
-    local_majority,
-    london_run,
-    property_table,
-    types_run,
-)
-from mogp.book.runs.chains import LEVELS, SCORES, chain_run, coverage_of, gap_kind
+from mogp.book.runs.chain_labels import LABEL_MODELS, labels_run, landmine_run
+from mogp.book.runs.chains import SCORES, chain_run, gap_kind
+from mogp.book.runs.mixtures import LEVELS, coverage_of
+from mogp.book.runs.property_runs import CENTRE, KILOMETRES, local_majority, london_run, property_table, types_run
 from mogp.datasets.london import BOX
 from mogp.experiments import sweep
 from mogp.likelihoods import RobustMax, Softmax
@@ -816,7 +808,8 @@ errors.T.round(4)
 # %%
 def gpar_run(source, thin, currencies, linear_variance, replace, gpar_steps, samples, seed):
     """GPAR on the exchange rates: log evidence, and errors by currency against the training mean."""
-    from mogp.book.runs.chains import Mixture, load_rows
+    from mogp.book.runs.chains import load_rows
+    from mogp.book.runs.mixtures import Mixture
     from mogp.kernels import LayerKernels
     from mogp.metrics import smse
     from mogp.models import GPAR

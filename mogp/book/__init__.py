@@ -1,5 +1,4 @@
-"""The companion: chapters that record what they make, a runner, the reproduction ledger, and
-teaching material.
+"""The companion: chapters that record what they make, a runner, a ledger, teaching material.
 
 Inside a chapter only this is needed::
 
@@ -15,7 +14,7 @@ Inside a chapter only this is needed::
 
 from mogp.book.chapter import Chapter
 from mogp.book.errors import CompanionError
-from mogp.book.records import Record, recorded
+from mogp.book.records import RunRecord, recorded
 from mogp.book.sources import ChapterSource, chapters
 
-__all__ = ["Chapter", "ChapterSource", "CompanionError", "Record", "chapters", "recorded"]
+__all__ = ["Chapter", "ChapterSource", "CompanionError", "RunRecord", "chapters", "recorded"]

@@ -1,25 +1,21 @@
-"""What a chapter does with its results: show them, keep them with their provenance, and check the
-document's claims.
-"""
+"""What a chapter does with its results: show them, keep them, and check the document's claims."""
 
 from __future__ import annotations
 
-import base64
-import html
-import io
 import os
 import shutil
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from mogp import project
-from mogp.book import ledger, provenance, records
+from mogp.book import display, figures, ledger, provenance, records
+from mogp.book.display import Shown
 from mogp.book.errors import CompanionError
 from mogp.book.provenance import DataUse, HasSource
 from mogp.book.sources import slug
@@ -27,14 +23,12 @@ from mogp.files import write_atomically, write_json
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
 Data = HasSource | Sequence[HasSource] | None
 """What an artefact was made from: a loaded data set, several, or none."""
 
 _FIGURES = ("figure", "algorithm", "finding")
 _TABLES = ("table", "algorithm", "finding")
-_DPI = 160
 _LARGEST_SVG = 400_000
 
 
@@ -86,11 +80,10 @@ class Chapter:
         return SimpleNamespace(**tables[self.profile])
 
     def load(self, name: str, *, instead_of: str = "", **options: Any) -> Any:
-        """Load a data set (`mogp.datasets.load`), or its marked stand-in where it cannot be had,
-        and remember it.
+        """Load a data set, or its marked stand-in where it cannot be had, and remember it.
 
-        `instead_of` names data that cannot be had, for which these stand in: figures and verdicts
-        then say so.
+        Options go to `mogp.datasets.load`. `instead_of` names data that cannot be had, for which
+        these stand in: figures and verdicts then say so.
         """
         from mogp import datasets
 
@@ -119,12 +112,11 @@ class Chapter:
         alt: str = "",
         **subplots: Any,
     ) -> Iterator[Any]:
-        """Draw a figure of the ledger: yields its Axes (an array of them for several), then saves
-        and shows it.
+        """Draw a figure of the ledger: yields its Axes, then saves and shows it.
 
-        `partial` says what of the document's figure is missing; `alt` describes it to a screen
-        reader; further options go to `matplotlib.pyplot.subplots`. A figure made from a stand-in
-        says so on its face.
+        There is an array of Axes for several. `partial` says what of the document's figure is
+        missing; `alt` describes it to a screen reader; further options go to
+        `matplotlib.pyplot.subplots`. A figure made from a stand-in says so on its face.
         """
         import matplotlib.pyplot as plt
 
@@ -134,8 +126,8 @@ class Chapter:
             yield axes
             standins = [use for use in uses if use.source == "stand-in"]
             if standins:
-                _say_below(figure, f"Drawn from {provenance.describe(standins)}.")
-            svg, png = _render(figure, "svg"), _render(figure, "png")
+                figures.say_below(figure, f"Drawn from {provenance.describe(standins)}.")
+            svg, png = figures.render(figure, "svg"), figures.render(figure, "png")
         finally:
             plt.close(figure)
         write_atomically(self.folder / "artefacts" / f"{identifier}.svg", svg)
@@ -145,20 +137,16 @@ class Chapter:
             row, uses, partial, files=[f"{identifier}.svg", f"{identifier}.png"], alt=alt
         )
         image, mime = (svg, "image/svg+xml") if len(svg) <= _LARGEST_SVG else (png, "image/png")
-        encoded = base64.b64encode(image).decode()
-        picture = (
-            f'<img src="data:{mime};base64,{encoded}" alt="{html.escape(alt)}"'
-            ' style="max-width:100%;height:auto">'
-        )
-        _show(_Output(_artefact_html(row, picture, kept), _artefact_text(row, "", kept), png))
+        page = display.artefact_html(row, display.picture_html(image, mime, alt), kept)
+        display.show(Shown(page, display.artefact_text(row, "", kept), png))
 
     def table(
         self, identifier: str, frame: pd.DataFrame, *, data: Data = None, partial: str = ""
     ) -> None:
-        """Keep a table of the ledger as CSV and show it, with the recorded ones of larger runs
-        folded below it.
+        """Keep a table of the ledger as CSV and show it.
 
-        `partial` says what of the document's table is missing.
+        Recorded tables of larger runs are folded below it. `partial` says what of the document's
+        table is missing.
         """
         import pandas as pd
 
@@ -171,20 +159,15 @@ class Chapter:
         path = self.folder / "artefacts" / f"{identifier}.csv"
         write_atomically(path, frame.to_csv(index=labelled, lineterminator="\n"))
         kept = self._keep(row, uses, partial, files=[path.name], alt=row.title)
-        shown = _table_html(frame, index=labelled)
+        shown = display.table_html(frame, index=labelled)
         for record in records.larger(self.key, self.profile):
-            if identifier in record.tables and record.tables[identifier].read_text(
-                encoding="utf-8"
-            ) != path.read_text(encoding="utf-8"):
-                earlier = _table_html(record.table(identifier), index=False)
-                shown += f"<details><summary>{html.escape(_sentence(record.label))}</summary>{earlier}</details>"
-        text = frame.to_string(index=labelled, na_rep="–", float_format=_significant)
-        _show(
-            _Output(
-                _artefact_html(row, f'<div class="mogp-table">{shown}</div>', kept),
-                _artefact_text(row, text, kept),
-            )
-        )
+            earlier = record.tables.get(identifier)
+            if earlier is not None and earlier.read_text("utf-8") != path.read_text("utf-8"):
+                table = display.table_html(record.table(identifier), index=False)
+                shown += display.folded(record.label, table)
+        page = display.artefact_html(row, f'<div class="mogp-table">{shown}</div>', kept)
+        text = display.table_text(frame, index=labelled)
+        display.show(Shown(page, display.artefact_text(row, text, kept)))
 
     def claim(
         self, identifier: str, *, holds: bool, measured: str, note: str = "", data: Data = None
@@ -221,12 +204,10 @@ class Chapter:
             for r in records.larger(self.key, self.profile)
             if identifier in r.claims
         ]
-        _show(_Output(*_claim_output(row, verdict, provenance.describe(uses), earlier)))
+        display.show(display.claim_box(row, verdict, provenance.describe(uses), earlier))
 
-    def recorded(self, profile: str) -> records.Record | None:
-        """The recorded run of this chapter at another profile, to show beside what was just
-        computed; None if none.
-        """
+    def recorded(self, profile: str) -> records.RunRecord | None:
+        """The recorded run of this chapter at another profile; None if there is none."""
         return records.recorded(self.key).get(profile)
 
     def finish(self) -> None:
@@ -244,24 +225,15 @@ class Chapter:
             (
                 identifier,
                 ledger.claim(identifier).claim,
-                "holds" if verdict["holds"] else "does not hold",
+                display.verdict_word(verdict["holds"]),
             )
             for identifier, verdict in self._claims.items()
         ]
-        total = (
+        title = (
             f"Chapter {self.key}, {self.profile} profile, seed {self.seed}:"
             f" {time.perf_counter() - self._started:.1f} s"
         )
-        cells = [
-            (i if state == "not produced" else _link(i), html.escape(what), state)
-            for i, what, state in rows
-        ]
-        lines = "".join(
-            f'<tr><td style="white-space:nowrap">{"</td><td>".join(row)}</td></tr>' for row in cells
-        )
-        page = f'<table class="dataframe"><caption>{total}</caption><tbody>{lines}</tbody></table>'
-        text = "\n".join([total, *(f"{i}: {state} ({what})" for i, what, state in rows)])
-        _show(_Output(f'<div class="mogp-table mogp-summary">{page}</div>', text))
+        display.show(display.summary_table(title, rows))
 
     @property
     def _document(self) -> str:
@@ -349,61 +321,6 @@ class Chapter:
         write_json(self.folder / "chapter.json", note)
 
 
-@dataclass(frozen=True)
-class _Output:
-    """Something shown: HTML for a page, text for a terminal, a picture where neither will do."""
-
-    page: str
-    text: str
-    png: bytes | None = None
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        bundle = {"text/html": self.page, "text/plain": self.text}
-        return bundle | ({"image/png": base64.b64encode(self.png).decode()} if self.png else {})
-
-    def __repr__(self) -> str:
-        return self.text
-
-
-def _show(output: _Output) -> None:
-    from IPython.display import display
-
-    display(output)  # type: ignore[no-untyped-call]
-
-
-_FACE: dict[str, Any] = {
-    "ha": "center",
-    "va": "top",
-    "fontsize": 11,
-    "fontweight": "bold",
-    "color": "#8A4B00",
-    "bbox": {"facecolor": "#FFF3DC", "edgecolor": "#E69F00", "boxstyle": "round,pad=0.35"},
-}
-
-
-def _say_below(figure: Figure, words: str) -> None:
-    """Put words under a figure, legends included; these would otherwise move down with the lower
-    edge.
-    """
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for legend in figure.legends:
-        legend.set_bbox_to_anchor((0, 0, 1, 1), figure.transFigure)
-    bottom = figure.get_tightbbox().y0 / figure.get_figheight()
-    figure.text(0.5, min(bottom, 0.0) - 0.01, words, **_FACE)
-
-
-def _render(figure: Figure, kind: str) -> bytes:
-    """The figure as bytes that depend on nothing but what was drawn."""
-    import matplotlib as mpl
-
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    with mpl.rc_context({"svg.hashsalt": "mogp"}):
-        figure.savefig(buffer, format=kind, dpi=_DPI, bbox_inches="tight", metadata=metadata)
-    return buffer.getvalue()
-
-
 def _output_folder(key: str) -> Path:
     """The folder for this run, empty of earlier results."""
     named = os.environ.get("MOGP_CHAPTER_OUT")
@@ -429,102 +346,3 @@ def _as_bool(identifier: str, holds: object) -> bool:
             " bool((a < b).all())."
         )
     return bool(holds)
-
-
-def _significant(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _provenance_parts(row: ledger.Artefact, kept: Mapping[str, Any]) -> list[str]:
-    data = provenance.describe(DataUse(**use) for use in kept["data"])
-    parts = [
-        row.id,
-        row.label,
-        f"{kept['profile']} profile",
-        f"data: {data}" if data else "no data",
-        f"{kept['seconds']:.1f} s",
-    ]
-    return [*parts, f"partly regenerated: {kept['partial']}"] if kept["partial"] else parts
-
-
-def _table_html(frame: pd.DataFrame, *, index: bool) -> str:
-    shown: str = frame.to_html(index=index, border=0, na_rep="–", float_format=_significant)
-    return shown
-
-
-def _sentence(label: str) -> str:
-    return label[:1].upper() + label[1:]
-
-
-def _artefact_html(row: ledger.Artefact, content: str, kept: Mapping[str, Any]) -> str:
-    line = " · ".join(html.escape(part) for part in _provenance_parts(row, kept))
-    return (
-        f'<figure class="mogp-artefact" id="{row.id}"'
-        f' aria-label="{html.escape(row.title)}">{content}<figcaption'
-        f' class="mogp-provenance">{line} · <a'
-        f' href="#{cell_anchor(row.id)}">cell</a></figcaption></figure>'
-    )
-
-
-def _artefact_text(row: ledger.Artefact, content: str, kept: Mapping[str, Any]) -> str:
-    return "\n".join(
-        part for part in (row.title, content, " · ".join(_provenance_parts(row, kept))) if part
-    )
-
-
-def _link(identifier: str) -> str:
-    return f'<a href="#{identifier}">{identifier}</a>'
-
-
-def cell_anchor(identifier: str) -> str:
-    """The anchor that the runner puts before the cell that made an artefact."""
-    return f"cell-{identifier}"
-
-
-def _claim_output(
-    row: ledger.Claim,
-    verdict: Mapping[str, Any],
-    data: str,
-    earlier: Sequence[tuple[str, Mapping[str, Any]]],
-) -> tuple[str, str]:
-    """The verdict box as HTML and as text."""
-    word = _word(verdict["holds"]) + _stand_in(verdict)
-    lines = [
-        ("Published", row.published),
-        (
-            "Measured",
-            (
-                f"{verdict['measured']} ({verdict['profile']}"
-                f" profile{', data: ' + data if data else ''})"
-            ),
-        ),
-        *(
-            (_sentence(label), f"{_word(was['holds'])}; {was['measured']}")
-            for label, was in earlier
-        ),
-        ("Rule", row.check),
-        ("Note", verdict["note"]),
-    ]
-    given = [(name, value) for name, value in lines if value]
-    items = "".join(
-        f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in given
-    )
-    page = (
-        f'<div class="mogp-claim mogp-{"holds" if verdict["holds"] else "fails"}" id="{row.id}">'
-        f"<p><strong>{row.id}: {word}.</strong> {html.escape(row.claim)}</p><dl>{items}</dl></div>"
-    )
-    text = "\n".join(
-        [f"{row.id}: {word}. {row.claim}", *(f"  {name}: {value}" for name, value in given)]
-    )
-    return page, text
-
-
-def _stand_in(verdict: Mapping[str, Any]) -> str:
-    if not verdict["standin"]:
-        return ""
-    real = all(use.get("instead_of") for use in verdict["data"] if use["source"] == "stand-in")
-    return " on other data" if real else " on the synthetic stand-in"
-
-
-def _word(holds: bool) -> str:
-    return "holds" if holds else "does not hold"

@@ -22,10 +22,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LARGEST_TABLE = 256 * 1024
+_OF_CLAIM = ("holds", "measured", "note", "data")
+_OF_RUN = (
+    "chapter",
+    "profile",
+    "parameters",
+    "seconds",
+    "date",
+    "machine",
+    "versions",
+    "data",
+)
 
 
 @dataclass(frozen=True)
-class Record:
+class RunRecord:
     """One recorded run of a chapter.
 
     `claims` maps a claim's id to its `holds`, `measured`, `note` and `data`; `tables` maps a
@@ -45,9 +56,7 @@ class Record:
 
     @property
     def label(self) -> str:
-        """The run in words: "recorded: long profile, 2026-11-16, 1804 s on Linux x86_64, 2
-        cores".
-        """
+        """The run in words: "recorded: long profile, 2026-11-16, 1804 s on Linux, 2 cores"."""
         return (
             f"recorded: {self.profile} profile, {self.date[:10]}, {self.seconds:.0f} s on"
             f" {self.machine}"
@@ -65,29 +74,27 @@ class Record:
         return pd.read_csv(self.tables[identifier])
 
 
-def recorded(chapter: str) -> dict[str, Record]:
+def recorded(chapter: str) -> dict[str, RunRecord]:
     """The recorded runs of a chapter by profile, smallest first; empty where there is none."""
-    found: dict[str, Record] = {}
+    found: dict[str, RunRecord] = {}
     for profile in ledger.PROFILES:
         path = results_folder() / f"{slug(chapter)}.{profile}.json"
         if (stored := read_json(path)) is not None:
             stored["tables"] = {
                 identifier: path.parent / name for identifier, name in stored["tables"].items()
             }
-            found[profile] = Record(**{**stored, "data": tuple(stored["data"])})
+            found[profile] = RunRecord(**{**stored, "data": tuple(stored["data"])})
     return found
 
 
-def larger(chapter: str, profile: str) -> list[Record]:
+def larger(chapter: str, profile: str) -> list[RunRecord]:
     """The recorded runs of a chapter at scales above `profile`."""
     above = ledger.PROFILES[ledger.PROFILES.index(profile) + 1 :]
     return [record for name, record in recorded(chapter).items() if name in above]
 
 
 def write_record(result: Path) -> Path:
-    """Keep the numbers of the finished run in the folder `result`; returns the JSON file
-    written.
-    """
+    """Keep the numbers of the finished run in the folder `result`; returns the JSON file."""
     run = read_json(result / "run.json")
     stem = f"{slug(run['chapter'])}.{run['profile']}"
     folder = project.book_root() / "data" / "results"
@@ -102,38 +109,16 @@ def write_record(result: Path) -> Path:
         tables[table.stem] = f"{stem}.{table.name}"
         write_atomically(folder / tables[table.stem], table.read_bytes())
     verdicts = [read_json(path) for path in sorted((result / "claims").glob("*.json"))]
-    kept = ("holds", "measured", "note", "data")
-    write_json(
-        folder / f"{stem}.json",
-        {
-            name: run[name]
-            for name in (
-                "chapter",
-                "profile",
-                "parameters",
-                "seconds",
-                "date",
-                "machine",
-                "versions",
-                "data",
-            )
-        }
-        | {
-            "claims": {
-                verdict["id"]: {name: verdict[name] for name in kept} for verdict in verdicts
-            },
-            "tables": tables,
-        },
-    )
+    claims = {verdict["id"]: {name: verdict[name] for name in _OF_CLAIM} for verdict in verdicts}
+    note = {name: run[name] for name in _OF_RUN}
+    write_json(folder / f"{stem}.json", {**note, "claims": claims, "tables": tables})
     for stale in set(folder.glob(f"{stem}.*.csv")) - {folder / name for name in tables.values()}:
         stale.unlink()
     return folder / f"{stem}.json"
 
 
 def results_folder() -> Path:
-    """The folder of the recorded results: of the book where there is one, otherwise of the
-    installed package.
-    """
+    """The folder of the recorded results: of the book, else of the installed package."""
     try:
         return project.book_root() / "data" / "results"
     except FileNotFoundError:

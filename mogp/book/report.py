@@ -1,5 +1,4 @@
-"""The reproduction report: for every artefact whether it was regenerated, for every claim whether
-it holds.
+"""The reproduction report: which artefacts were regenerated, and which claims hold.
 
 It joins the ledger of record with what the last good run of each chapter left in the build folder
 and, where that is silent, with the recorded results.
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mogp.book import ledger, provenance, records, results
+from mogp.book.display import verdict_word
 from mogp.book.provenance import DataUse
 from mogp.book.sources import chapters
 
@@ -89,8 +89,8 @@ class ChangedVerdict:
     now: bool | None
 
     def __str__(self) -> str:
-        then = "no record" if self.recorded is None else f"recorded {_word(self.recorded)}"
-        now = "not decided" if self.now is None else _word(self.now)
+        then = "no record" if self.recorded is None else f"recorded {verdict_word(self.recorded)}"
+        now = "not decided" if self.now is None else verdict_word(self.now)
         return f"{self.id} ({self.chapter}): {then}, now {now}"
 
 
@@ -127,9 +127,7 @@ def report_frame(build: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def missing_artefacts(build: Path, keys: Iterable[str] | None = None) -> dict[str, list[str]]:
-    """For every finished chapter (or those named), the artefacts it owes the ledger and has not
-    produced.
-    """
+    """The artefacts that finished chapters (or those named) owe the ledger, by chapter."""
     made = {note["id"] for note in results.produced(build)}
     named = None if keys is None else set(keys)
     missing: dict[str, list[str]] = {}
@@ -143,8 +141,7 @@ def missing_artefacts(build: Path, keys: Iterable[str] | None = None) -> dict[st
 
 
 def changed_verdicts(build: Path, profile: str, *, any_scale: bool = False) -> list[ChangedVerdict]:
-    """The claims decided differently by this build's runs at `profile` than by the recorded runs at
-    `profile`.
+    """The claims that this build's runs at `profile` decide otherwise than the recorded runs do.
 
     A verdict without a record, and a record without a verdict, are changes too. With `any_scale`,
     only claims that can be decided at the smallest scale are compared. What a stand-in says is not
@@ -225,7 +222,7 @@ def _claim(
     row: ledger.Claim,
     decided: list[Mapping[str, Any]],
     made: Mapping[str, Mapping[str, Any]],
-    kept: Mapping[str, Mapping[str, records.Record]],
+    kept: Mapping[str, Mapping[str, records.RunRecord]],
 ) -> ClaimStatus:
     at_record = [
         record
@@ -243,7 +240,9 @@ def _claim(
         )
         first, others = own[0], own[1:]
         notes = [first["note"] or row.note]
-        notes += [f"{_word(v['holds'])} in chapter {v['chapter']}: {v['measured']}" for v in others]
+        notes += [
+            f"{verdict_word(v['holds'])} in chapter {v['chapter']}: {v['measured']}" for v in others
+        ]
         above = ledger.PROFILES[ledger.PROFILES.index(first["profile"]) + 1 :]
         notes += [_recorded(record, row.id) for record in at_record if record.profile in above]
     elif at_record:
@@ -255,7 +254,7 @@ def _claim(
         return ClaimStatus(row.id, verdict, row.published, "", "", "", _join([why, row.note]))
     return ClaimStatus(
         row.id,
-        _word(first["holds"]),
+        verdict_word(first["holds"]),
         row.published,
         first["measured"],
         first["profile"],
@@ -264,9 +263,9 @@ def _claim(
     )
 
 
-def _recorded(record: records.Record, identifier: str) -> str:
+def _recorded(record: records.RunRecord, identifier: str) -> str:
     claim = record.claims[identifier]
-    return f"{record.label}: {_word(claim['holds'])}, {claim['measured']}"
+    return f"{record.label}: {verdict_word(claim['holds'])}, {claim['measured']}"
 
 
 def _obtainable(row: ledger.Claim) -> bool:
@@ -279,8 +278,9 @@ def _obtainable(row: ledger.Claim) -> bool:
 def _unchecked(
     row: ledger.Claim, made: Mapping[str, Mapping[str, Any]], tried: bool
 ) -> tuple[str, str]:
-    """Whether only missing data stands in the way of a check, and which; `tried` if a stand-in was
-    looked at.
+    """Whether only missing data stands in the way of a check, and which.
+
+    `tried` if a stand-in was looked at.
     """
     table = ledger.artefacts()
     downloads = [
@@ -315,7 +315,3 @@ def _data(uses: Iterable[Mapping[str, str]]) -> str:
 
 def _join(parts: Iterable[str]) -> str:
     return "; ".join(part for part in parts if part)
-
-
-def _word(holds: bool) -> str:
-    return "holds" if holds else "does not hold"

@@ -20,11 +20,6 @@ def result_folder(build: Path, chapter: str) -> Path:
     return build / "chapters" / slug(chapter)
 
 
-def previous_folder(build: Path, chapter: str) -> Path:
-    """Where that run stands for the instant in which a newer one takes its place."""
-    return build / "chapters" / f".{slug(chapter)}.previous"
-
-
 def run_note(build: Path, chapter: str) -> dict[str, Any] | None:
     """The `run.json` of a chapter's last good run; None where it was never run."""
     note: dict[str, Any] | None = read_json(result_folder(build, chapter) / "run.json")

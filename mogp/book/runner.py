@@ -1,5 +1,4 @@
-"""Runs chapters: in parallel, only those whose run key changed, and never at the cost of the last
-good result.
+"""Runs chapters in parallel, those whose run key changed, and keeps the last good result.
 
 A run is staged beside the results and takes the place of the old one in a rename, after its last
 cell succeeded. A lock for each chapter keeps two runs of it apart: the second waits, and then finds
@@ -12,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -27,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from mogp import project
-from mogp.book import ledger, provenance, records, results, runkey, sources
-from mogp.book.chapter import cell_anchor
+from mogp.book import ledger, provenance, records, results, runkey, sources, staging
 from mogp.book.errors import CompanionError, unknown
+from mogp.book.notebooks import compose, write_notebook
 from mogp.book.sources import ChapterSource
 from mogp.files import read_json, write_atomically, write_json
 
@@ -37,7 +35,7 @@ _MOST_JOBS = 4
 
 
 @dataclass(frozen=True)
-class Failure:
+class ChapterFailure:
     """The cell that failed and its traceback; `cell` is None when the kernel itself died."""
 
     cell: int | None
@@ -47,15 +45,16 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one chapter: `state` is "ran", "unchanged" or "failed"; `why` says which
-    inputs had changed.
+    """What became of one chapter.
+
+    `state` is "ran", "unchanged" or "failed"; `why` says which inputs had changed.
     """
 
     chapter: str
     state: str
     seconds: float
     why: str = ""
-    failure: Failure | None = None
+    failure: ChapterFailure | None = None
 
 
 class Watcher:
@@ -123,8 +122,9 @@ def run(
 
 @dataclass(frozen=True)
 class _Plan:
-    """One chapter to run: its notebook as read now, all its parameters, and those that differ from
-    the notebook's.
+    """One chapter to run: its notebook as read now, and all its parameters.
+
+    `given` are the parameters that differ from the notebook's.
     """
 
     source: ChapterSource
@@ -182,7 +182,7 @@ class _Session:
         key = plan.source.key
         with self._locked(key):
             begun = time.perf_counter()
-            _recover(self.build, key)
+            staging.recover(self.build, key)
             now = runkey.before_run(key, plan.notebook, plan.parameters)
             why = self._why(key, now)
             if why:
@@ -207,20 +207,18 @@ class _Session:
         changed = runkey.why_run(note["key"], current)
         return f"changed: {changed}" if changed else "forced" if self.force else ""
 
-    def _execute(self, plan: _Plan, now: Mapping[str, str]) -> Failure | None:
-        """Run the notebook in a staging folder that takes the place of the last result when all
-        went well.
-        """
+    def _execute(self, plan: _Plan, now: Mapping[str, str]) -> ChapterFailure | None:
+        """Run the notebook in a staging folder, and keep it when all went well."""
         import nbformat
 
         key, begun = plan.source.key, time.perf_counter()
-        stage = Path(tempfile.mkdtemp(prefix=_stage_prefix(key), dir=self.build / "chapters"))
+        stage = staging.new_stage(self.build, key)
         try:
             nbformat.write(plan.notebook, stage / "source.ipynb")
             failure = self._work(plan, stage)
             chapter = read_json(stage / "chapter.json") or {"chapter": key, "data": []}
             if failure is None and chapter["chapter"] != key:
-                failure = Failure(
+                failure = ChapterFailure(
                     None,
                     "",
                     f"the notebook of {key} calls itself {chapter['chapter']}: correct Chapter(…).",
@@ -247,18 +245,18 @@ class _Session:
                 "key": {**now, **runkey.after_run(chapter["data"], artefacts, claims)},
                 "text": plan.text,
             }
-            _write_notebook(stage / "notebook.ipynb", _compose(plan.notebook, executed))
+            write_notebook(stage / "notebook.ipynb", compose(plan.notebook, executed))
             write_json(stage / "run.json", note)
             for scaffold in ("source.ipynb", "executed.ipynb", "chapter.json"):
                 (stage / scaffold).unlink(missing_ok=True)
             shutil.rmtree(stage / "scratch", ignore_errors=True)
             stage.chmod(0o755)
-            _swap(self.build, key, stage)
+            staging.swap_in(self.build, key, stage)
             return None
         finally:
             shutil.rmtree(stage, ignore_errors=True)
 
-    def _work(self, plan: _Plan, stage: Path) -> Failure | None:
+    def _work(self, plan: _Plan, stage: Path) -> ChapterFailure | None:
         """Run the worker and follow its events."""
         key = plan.source.key
         job = {
@@ -298,7 +296,7 @@ class _Session:
                     if "cell" in event:
                         self.watcher.reached(key, event["cell"])
                     else:
-                        failure = Failure(**event["failed"])
+                        failure = ChapterFailure(**event["failed"])
                 code = worker.wait()
             finally:
                 _hang_up(worker)
@@ -307,9 +305,8 @@ class _Session:
             if failure is None and code != 0:
                 log.seek(0)
                 ended = f"signal {-code}" if code < 0 else f"exit code {code}"
-                failure = Failure(
-                    None, "", f"{log.read()[-4000:]}\nThe run of {key} ended with {ended}.".strip()
-                )
+                said = f"{log.read()[-4000:]}\nThe run of {key} ended with {ended}.".strip()
+                failure = ChapterFailure(None, "", said)
             return failure
 
     def _refresh(self, plan: _Plan) -> None:
@@ -320,7 +317,7 @@ class _Session:
         note = read_json(folder / "run.json")
         if note["text"] != plan.text:
             executed = nbformat.read(folder / "notebook.ipynb", as_version=4)
-            _write_notebook(folder / "notebook.ipynb", _compose(plan.notebook, executed))
+            write_notebook(folder / "notebook.ipynb", compose(plan.notebook, executed))
             write_json(folder / "run.json", {**note, "title": plan.source.title, "text": plan.text})
 
     def _keep_failed(self, stage: Path, key: str) -> None:
@@ -381,88 +378,3 @@ def _hang_up(worker: subprocess.Popen[str]) -> None:
     with contextlib.suppress(OSError, ValueError):
         if worker.stdin is not None:
             worker.stdin.close()
-
-
-def _stage_prefix(key: str) -> str:
-    return f".{sources.slug(key)}.stage-"
-
-
-def _recover(build: Path, key: str) -> None:
-    """Tidy up after a run that was killed: its staging folders go, and a result caught in the swap
-    comes back.
-    """
-    for stale in (build / "chapters").glob(f"{_stage_prefix(key)}*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    final, previous = results.result_folder(build, key), results.previous_folder(build, key)
-    if previous.exists():
-        if final.exists():
-            shutil.rmtree(previous)
-        else:
-            previous.rename(final)
-
-
-def _swap(build: Path, key: str, stage: Path) -> None:
-    """Put a staged run in the place of the last one."""
-    final, previous = results.result_folder(build, key), results.previous_folder(build, key)
-    if final.exists():
-        final.rename(previous)
-    stage.rename(final)
-    shutil.rmtree(previous, ignore_errors=True)
-
-
-_ARTEFACT = re.compile(r'<figure class="mogp-artefact" id="([^"]+)"')
-
-
-def _compose(source: Any, executed: Any) -> Any:
-    """The chapter's notebook with the outputs of a run, and an anchor before each cell that made an
-    artefact.
-
-    `source` and `executed` have the same code cells in the same order; `executed` may hold the one
-    with parameters that papermill adds.
-    """
-    import nbformat
-
-    injected = [cell for cell in executed.cells if _tagged(cell, "injected-parameters")]
-    ran = iter(
-        [
-            c
-            for c in executed.cells
-            if c.cell_type == "code" and not _tagged(c, "injected-parameters")
-        ]
-    )
-    cells: list[Any] = []
-    for cell in source.cells:
-        if cell.cell_type != "code":
-            cells.append(nbformat.from_dict(cell))
-            continue
-        done = next(ran)
-        anchors = "".join(
-            f'<span id="{cell_anchor(made)}"></span>' for made in _ARTEFACT.findall(_html_of(done))
-        )
-        if anchors and cells and cells[-1].cell_type == "markdown":
-            cells[-1].source += f"\n\n{anchors}"
-        elif anchors:
-            cells.append(nbformat.v4.new_markdown_cell(anchors, id=f"anchor-{len(cells)}"))
-        cells.append(done)
-        if _tagged(cell, "parameters"):
-            cells += injected
-    metadata = nbformat.from_dict(
-        {**source.metadata, "papermill": executed.metadata.get("papermill", {})}
-    )
-    for path in ("input_path", "output_path"):
-        metadata.papermill.pop(path, None)
-    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
-
-
-def _tagged(cell: Any, tag: str) -> bool:
-    return tag in cell.metadata.get("tags", ())
-
-
-def _html_of(cell: Any) -> str:
-    return "\n".join(str(output.get("data", {}).get("text/html", "")) for output in cell.outputs)
-
-
-def _write_notebook(path: Path, notebook: Any) -> None:
-    import nbformat
-
-    write_atomically(path, nbformat.writes(notebook) + "\n")

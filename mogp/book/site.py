@@ -34,6 +34,7 @@ from filelock import FileLock
 
 from mogp.book import site_pages
 from mogp.book.results import result_folder
+from mogp.book.site_api import api_pages
 from mogp.book.site_pages import SiteChapter
 from mogp.book.sources import chapters
 from mogp.project import book_root
@@ -158,7 +159,7 @@ def assemble(build: Path) -> Path:
     for chapter in shown:
         files[f"{chapter.file}.ipynb"] = _notebook_bytes(_chapter_page(chapter))
         files[f"notebooks/{chapter.source.slug}.ipynb"] = _notebook_bytes(chapter.source.notebook())
-    modules = site_pages.api_pages() if _API in _listed(toc) else {}
+    modules = api_pages() if _API in _listed(toc) else {}
     files |= {f"{name}.md": text.encode() for name, text in modules.items()}
     cards = site_pages.data_pages(build, shown) if _DATA in _listed(toc) else {}
     files |= cards

@@ -5,16 +5,22 @@ read.
 `class_batches`, `padded`) need TensorFlow and are imported where they are used.
 """
 
+from mogp.data.inputs import InputColumn, column_names, columns_agree, read_inputs
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows, unit_rows
-from mogp.data.table import Array, MultiOutputData, Output
+from mogp.data.outputs import Output
+from mogp.data.table import Array, MultiOutputData
 
 __all__ = [
     "Array",
+    "InputColumn",
     "LabelData",
     "Matrix",
     "MultiOutputData",
     "Output",
+    "column_names",
+    "columns_agree",
     "is_sparse",
+    "read_inputs",
     "sparse_rows",
     "unit_rows",
 ]

@@ -10,17 +10,51 @@ exactly the rows it would have seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import MultiOutputData, Output
 from mogp.data.labels import LabelData, Matrix, is_sparse
+from mogp.data.shuffle import shuffled
 
-_ROUNDS = 6
+__all__ = [
+    "Batch",
+    "BatchSource",
+    "Batches",
+    "LabelBatches",
+    "Labels",
+    "OutputBatch",
+    "full_batch",
+    "input_rows",
+    "shuffled",
+]
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """What training reads: the batch of a step is a pure function of the seed and the step.
+
+    `BatchSource`, `LabelBatches`, `mogp.data.class_batches.ClassBatches` and
+    `mogp.data.padded.PaddedSource` are such sources, each made by `(data, size=None, seed=0, …)`.
+
+    Attributes:
+        seed: the one seed of all draws.
+
+    >>> isinstance(MultiOutputData.from_arrays([0.0], [1.0]).batches(), Batches)
+    True
+    """
+
+    seed: int
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps after which everything has been seen about once."""
+
+    def __call__(self, step: Any) -> Any:
+        """The batch of step `step` (0, 1, …)."""
 
 
 class Labels(NamedTuple):
@@ -31,6 +65,11 @@ class Labels(NamedTuple):
         row: `[n]`, ascending.
         label: `[n]`, ascending within a row.
         count: `[B]`, how many labels each row has.
+
+    >>> data = LabelData.of(np.eye(2), [[0, 2], [1]])
+    >>> labels = data.full().outputs[0].Y
+    >>> labels.row.numpy(), labels.label.numpy(), labels.count.numpy()
+    (array([0, 0, 1]), array([0, 2, 1]), array([2, 1]))
     """
 
     row: tf.Tensor
@@ -39,7 +78,7 @@ class Labels(NamedTuple):
 
 
 class OutputBatch(NamedTuple):
-    """Rows of one output.
+    """Rows of one output; `B_d = 0` if it has none.
 
     Attributes:
         rows: `[B_d]` positions in `Batch.X`; None means all of them, in order.
@@ -49,6 +88,10 @@ class OutputBatch(NamedTuple):
         weight: `[B_d]` what a row counts in the data term: `N_d / B_d`, and 0 where the output was
             not observed.
         replica: `[B_d]` replica numbers, or None.
+
+    >>> data = MultiOutputData.from_arrays([5.0, 6.0], [[1.0, np.nan], [2.0, 3.0]])
+    >>> data.full().outputs[1].rows.numpy(), data.full().outputs[1].Y.numpy()
+    (array([1]), array([[3.]]))
     """
 
     rows: tf.Tensor | None
@@ -60,8 +103,15 @@ class OutputBatch(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Inputs `X [B, P]`, a tensor or a `tf.SparseTensor`, and, for every output, its rows among
-    them.
+    """Inputs, and, for every output, its rows among them.
+
+    Attributes:
+        X: `[B, P]`, a tensor or a `tf.SparseTensor`.
+        outputs: `D` of them.
+
+    >>> batch = MultiOutputData.from_arrays([5.0, 6.0], np.ones((2, 3))).full()
+    >>> batch.X.shape.as_list(), len(batch.outputs)
+    ([2, 1], 3)
     """
 
     X: tf.Tensor | tf.SparseTensor
@@ -69,7 +119,14 @@ class Batch(NamedTuple):
 
 
 def full_batch(data: MultiOutputData) -> Batch:
-    """All rows of all outputs, each with weight one."""
+    """All rows of all outputs, each with weight one.
+
+    Args:
+        data: of `D` outputs.
+
+    >>> full_batch(MultiOutputData.from_arrays([5.0, 6.0], [1.0, 2.0])).outputs[0].weight.numpy()
+    array([1., 1.])
+    """
     dtype = gpflow.default_float()
     everything = np.arange(len(data.X))
     outputs = []
@@ -94,13 +151,20 @@ class BatchSource:
     With one `size` and outputs that share inputs, `B` rows of the input matrix are drawn for all
     outputs together and an output that was not observed at a row gets weight 0 there. Otherwise
     each output draws `B_d` of its own `N_d` rows. In both cases the expected data term is that of
-    the full data, $\sum_d \frac{N_d}{B_d}\sum_{n \in B_d}$.
+    the full data, $\sum_d \frac{N_d}{B_d}\sum_{n \in B_d}$. An output without observations has no
+    rows in any batch.
 
     Args:
         data: what to draw from.
         size: rows a step: one number, or one for each output (by name or in order); None takes all
             rows every step.
         seed: the one seed of all draws.
+
+    >>> data = MultiOutputData.from_arrays(np.arange(6.0), np.arange(6.0))
+    >>> source = BatchSource(data, size=2, seed=1)
+    >>> seen = [source(step).outputs[0].ids.numpy() for step in range(source.steps_per_epoch)]
+    >>> np.sort(np.concatenate(seen))
+    array([0, 1, 2, 3, 4, 5])
     """
 
     def __init__(
@@ -118,7 +182,8 @@ class BatchSource:
         if self._full is None:
             self._X = tf.constant(data.X, dtype)
             self._tables = [
-                _table(o, len(data.X) if self._joint else None, dtype) for o in data.outputs
+                _table(o, len(data.X) if self._joint and len(o) else None, dtype)
+                for o in data.outputs
             ]
 
     @property
@@ -128,7 +193,7 @@ class BatchSource:
             return 1
         if self._joint:
             return -(-len(self.data.X) // self.sizes[0])
-        return max(-(-n // b) for n, b in zip(self.data.sizes, self.sizes, strict=True))
+        return max(-(-n // b) for n, b in zip(self.data.sizes, self.sizes, strict=True) if b)
 
     def __call__(self, step: tf.Tensor | int) -> Batch:
         """The batch of step `step` (0, 1, …)."""
@@ -139,7 +204,13 @@ class BatchSource:
         if self._joint:
             picked = self._draw(step, self.sizes[:1], [len(self.data.X)])
             scale = len(self.data.X) / self.sizes[0]
-            outputs = [table.batch(picked, None, picked, scale) for table in self._tables]
+            nothing = picked[:0]
+            outputs = [
+                table.batch(picked, None, picked, scale)
+                if n
+                else table.batch(nothing, nothing, nothing, 0.0)
+                for table, n in zip(self._tables, self.data.sizes, strict=True)
+            ]
             return Batch(tf.gather(self._X, picked), tuple(outputs))
         outputs, ids, start = [], [], 0
         drawn = tf.split(self._draw(step, self.sizes, self.data.sizes), self.sizes)
@@ -147,11 +218,8 @@ class BatchSource:
             self._tables, drawn, self.sizes, self.data.sizes, strict=True
         ):
             ids.append(tf.gather(table.rows, picked))
-            outputs.append(
-                table.batch(
-                    picked, tf.range(start, start + size, dtype=tf.int64), ids[-1], total / size
-                )
-            )
+            rows = tf.range(start, start + size, dtype=tf.int64)
+            outputs.append(table.batch(picked, rows, ids[-1], total / size if size else 0.0))
             start += size
         return Batch(tf.gather(self._X, tf.concat(ids, 0)), tuple(outputs))
 
@@ -164,8 +232,17 @@ class BatchSource:
 
 
 class LabelBatches:
-    """As `BatchSource`, for points with labels: `size` points a step, `size=None` all of them every
-    step.
+    """As `BatchSource`, for points with labels.
+
+    Args:
+        data: what to draw from.
+        size: points a step; None takes all of them every step.
+        seed: the one seed of all draws.
+
+    >>> data = LabelData.of(np.eye(4), [[0], [1], [0, 1], []])
+    >>> batch = LabelBatches(data, size=2)(0)
+    >>> batch.X.shape.as_list(), batch.outputs[0].weight.numpy()
+    ([2, 4], array([2., 2.]))
     """
 
     def __init__(self, data: LabelData, size: int | None = None, seed: int = 0) -> None:
@@ -199,8 +276,15 @@ class LabelBatches:
 
 
 def input_rows(X: Matrix) -> Callable[[tf.Tensor], tf.Tensor | tf.SparseTensor]:
-    """A function from row numbers `[B]` to those rows of `X [N, P]`: a `tf.SparseTensor` where `X`
-    is sparse.
+    """A function from row numbers `[B]` to those rows `[B, P]` of `X`: a `tf.SparseTensor` where
+    `X` is sparse.
+
+    Args:
+        X: `[N, P]`, dense or CSR.
+
+    >>> input_rows(np.array([[5.0], [6.0]]))(tf.constant([1, 1])).numpy()
+    array([[6.],
+           [6.]])
     """
     dtype = gpflow.default_float()
     if not is_sparse(X):
@@ -281,13 +365,13 @@ def _sizes(
     if isinstance(size, Mapping):
         for name in size:
             data.index(name)
-        missing = [n for n in data.names if n not in size]
+        missing = [o.name for o in data.outputs if len(o) and o.name not in size]
         if missing:
             raise ValueError(
                 f"no batch size for output {', '.join(map(repr, missing))}; name one for every"
                 " output."
             )
-        wanted = [size[n] for n in data.names]
+        wanted = [size.get(n, 1) for n in data.names]
     elif isinstance(size, Sequence | np.ndarray):
         if len(size) != data.num_outputs:
             raise ValueError(f"{len(size)} batch sizes for {data.num_outputs} outputs.")
@@ -299,56 +383,3 @@ def _sizes(
     if isinstance(size, int | np.integer) and data.shares_inputs:
         return (min(int(size), len(data.X)),) * data.num_outputs
     return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))
-
-
-def shuffled(
-    position: tf.Tensor,
-    size: int | npt.NDArray[np.int64] | tf.Tensor,
-    seed: int | npt.NDArray[np.int64] | tf.Tensor,
-) -> tf.Tensor:
-    """Elements at `position` of an endless stream that runs through `range(size)` in a new random
-    order every pass.
-
-    `size` and `seed` are those of one stream, or of a stream for each position (whose shapes
-    broadcast to that of `position`).
-
-    The order of a pass is a Feistel cipher on the smallest even number of bits that holds `size`;
-    values that fall outside the range are enciphered again (cycle walking), which keeps it a
-    permutation.
-    """
-    position = tf.cast(position, tf.int64)
-    epoch, index = position // size, position % size
-    half = _half_bits(size)
-    mask = tf.bitwise.left_shift(tf.ones_like(half), half) - 1
-    keys = [(seed * 0x85EBCA6B + key * 0xC2B2AE35) % (1 << 31) for key in range(_ROUNDS)]
-
-    def encipher(value: tf.Tensor) -> tf.Tensor:
-        left, right = tf.bitwise.right_shift(value, half), tf.bitwise.bitwise_and(value, mask)
-        for key in keys:
-            mixed = _mix(right + epoch * 0x9E3779B1 + key)
-            left, right = right, tf.bitwise.bitwise_xor(left, tf.bitwise.bitwise_and(mixed, mask))
-        return tf.bitwise.left_shift(left, half) + right
-
-    def again(value: tf.Tensor) -> tuple[tf.Tensor]:
-        return (tf.where(value >= size, encipher(value), value),)
-
-    return tf.while_loop(lambda value: tf.reduce_any(value >= size), again, (encipher(index),))[0]
-
-
-def _half_bits(size: int | npt.NDArray[np.int64] | tf.Tensor) -> tf.Tensor:
-    """Half the bits of the smallest even number of bits that holds `size` values, at least one."""
-    largest = tf.maximum(tf.convert_to_tensor(size, tf.int64), 2) - 1
-    bits = tf.reduce_sum(tf.cast(largest[..., None] >= [1 << b for b in range(62)], tf.int64), -1)
-    return (bits + 1) // 2
-
-
-def _mix(value: tf.Tensor) -> tf.Tensor:
-    """A 31-bit integer hash (the finaliser of MurmurHash3) on int64 tensors."""
-    low = (1 << 31) - 1
-    value = tf.bitwise.bitwise_and(value, low)
-    for shift, factor in ((16, 0x45D9F3B), (15, 0x2C1B3C6D), (16, 0x297A2D39)):
-        value = tf.bitwise.bitwise_xor(
-            value, tf.bitwise.right_shift(value, tf.cast(shift, tf.int64))
-        )
-        value = tf.bitwise.bitwise_and(value * factor, low)
-    return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, tf.cast(15, tf.int64)))

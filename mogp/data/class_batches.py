@@ -9,9 +9,10 @@ from typing import NamedTuple
 import gpflow
 import numpy as np
 import tensorflow as tf
+from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
-from mogp.data.batches import shuffled
+from mogp.data.shuffle import shuffled
 
 
 class ClassBatch(NamedTuple):
@@ -20,7 +21,13 @@ class ClassBatch(NamedTuple):
     Attributes:
         X: `[B_k, P]` inputs of rows of class $k$.
         classes: `[1 + s]`, first $k$, then the rivals.
-        weight: what a comparison of a row with a rival counts, $\frac{C-1}{s}\frac{N_k}{B_k}$.
+        weight: `[]`, what a comparison of a row with a rival counts,
+            $\frac{C-1}{s}\frac{N_k}{B_k}$.
+
+    >>> data = MultiOutputData.from_arrays(np.arange(4.0), [0, 0, 0, 1])
+    >>> batch = ClassBatches(data, size=2)(0)
+    >>> sorted(batch.classes.numpy().tolist())
+    [0, 1]
     """
 
     X: tf.Tensor
@@ -39,33 +46,40 @@ class ClassBatches:
 
     Args:
         data: one output with class labels.
-        classes: number of classes $C$; each must occur.
         size: rows a step at most, $B$; None takes all rows of the class.
-        rivals: how many, $s$; all if larger.
         seed: the one seed of all draws.
+        classes: number of classes $C$, each of which must occur; as many as the data have if None.
+        rivals: how many, $s$; all if larger.
+
+    >>> data = MultiOutputData.from_arrays(np.arange(6.0), [0, 0, 1, 1, 2, 2])
+    >>> source = ClassBatches(data, size=1, classes=3)
+    >>> sorted(int(source(step).classes[0]) for step in range(source.steps_per_epoch))
+    [0, 1, 2]
     """
 
     def __init__(
         self,
         data: MultiOutputData,
-        classes: int,
         size: int | None = None,
-        rivals: int = 1,
         seed: int = 0,
+        *,
+        classes: int | None = None,
+        rivals: int = 1,
     ) -> None:
         if size is not None and size < 1:
             raise ValueError(f"batches of {size} rows; at least one is needed.")
         if rivals < 1:
             raise ValueError(f"rivals={rivals}; a class is compared with at least one other.")
         labels = class_labels(data, classes)
-        self.classes, self.rivals = classes, min(rivals, classes - 1)
-        counts = np.bincount(labels, minlength=classes)
+        counts = np.bincount(labels)
+        self.seed = int(seed)
+        self.classes, self.rivals = len(counts), min(rivals, len(counts) - 1)
         self._X = tf.constant(data.X, gpflow.default_float())
         self._rows = tf.constant(data.outputs[0].rows[np.argsort(labels, kind="stable")], tf.int64)
         self._counts = tf.constant(counts, tf.int64)
         self._starts = tf.constant(np.cumsum(counts) - counts, tf.int64)
         self._sizes = tf.constant(counts if size is None else np.minimum(counts, size), tf.int64)
-        self._seed = int(seed) * 1_000_003
+        self._seed = self.seed * 1_000_003
 
     @property
     def steps_per_epoch(self) -> int:
@@ -89,12 +103,16 @@ class ClassBatches:
         )
 
 
+@check_shapes("return: [N]")
 def class_labels(data: MultiOutputData, classes: int | None = None) -> Array:
     """Labels `[N]` of the only output of the data, in which each of the classes occurs.
 
     Args:
         data: one output with labels 0, 1, ….
-        classes: number of classes; the largest label and one if None.
+        classes: number of classes; if None, as many as have a name, or the largest label and one.
+
+    >>> class_labels(MultiOutputData.from_arrays(np.arange(3.0), ["cat", "dog", "cat"]))
+    array([0, 1, 0])
     """
     if data.num_outputs != 1:
         raise ValueError(
@@ -102,6 +120,10 @@ def class_labels(data: MultiOutputData, classes: int | None = None) -> Array:
             " each."
         )
     own = data.outputs[0]
+    if len(own) == 0:
+        raise ValueError(f"output {own.name!r} has no rows; labels of at least two are compared.")
+    if classes is None and own.classes is not None:
+        classes = len(own.classes)
     values = np.asarray(own.Y)[:, 0]
     wrong = np.flatnonzero(
         (values < 0) | (values != np.floor(values)) | (values >= (classes or np.inf))
@@ -123,7 +145,8 @@ def class_labels(data: MultiOutputData, classes: int | None = None) -> Array:
         )
     empty = np.flatnonzero(counts == 0)
     if len(empty):
-        named = ", ".join(map(str, empty[:5])) + (", …" if len(empty) > 5 else "")
+        known = [repr(own.classes[k]) if own.classes else str(k) for k in empty[:5]]
+        named = ", ".join(known) + (", …" if len(empty) > 5 else "")
         raise ValueError(
             f"{len(empty)} of {total} classes of {own.name!r} have no rows ({named}): nothing can"
             " be learned of them. Number the classes that occur with numpy.unique(y,"

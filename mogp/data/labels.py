@@ -9,11 +9,14 @@ neither is ever made dense as a whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array, get_index_dtype, issparse
+
+from mogp.data.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from mogp.data.batches import LabelBatches
@@ -29,14 +32,16 @@ class LabelData:
 
     Build it with `LabelData.of(X, Y)`.
 
+    Args:
+        X: `[N, P]`, dense or CSR.
+        Y: `[N, K]`, CSR of ones, indices sorted.
+        name: of the one output that the labels are, in errors and tables.
+
     >>> data = LabelData.of(np.eye(3), np.array([[1, 0], [1, 1], [0, 0]]))
     >>> data
     LabelData(3 points with 2 labels, 1.0 a point; 3 dense inputs)
-
-    Attributes:
-        X: dense, or CSR.
-        Y: CSR of ones, indices sorted.
-        name: of the one output that the labels are, in errors and tables.
+    >>> data.counts
+    array([2, 1])
     """
 
     X: Matrix
@@ -60,6 +65,10 @@ class LabelData:
             labels: `K`; needed for lists of which none has the last label.
             normalise: divide every row of `X` by its length (rows of zeros stay).
             name: see above.
+
+        >>> LabelData.of(np.eye(2), [[0], [2, 1]]).Y.toarray()
+        array([[1, 0, 0],
+               [0, 1, 1]], dtype=int8)
         """
         inputs = _inputs(X)
         targets = _targets(Y, labels)
@@ -91,6 +100,12 @@ class LabelData:
         counts: Array = np.bincount(self.Y.indices, minlength=self.num_labels)
         return counts
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hex digits that change with anything the data say."""
+        X: tuple[Any, ...] = _stored(self.X) if is_sparse(self.X) else (self.X,)
+        return fingerprint(self.name, *X, *_stored(self.Y))
+
     @property
     def outputs(self) -> tuple[LabelData, ...]:
         """The labels are one output: this."""
@@ -107,11 +122,27 @@ class LabelData:
         return 1
 
     def take(self, rows: Any) -> LabelData:
-        """The points at positions, or where a mask, `rows`."""
+        """Some of the points.
+
+        Args:
+            rows: their positions, or a mask `[N]`.
+
+        >>> LabelData.of(np.eye(3), [[0], [1], []]).take([2, 0]).X
+        array([[0., 0., 1.],
+               [1., 0., 0.]])
+        """
         return LabelData(self.X[rows], self.Y[rows], self.name)
 
     def split(self, test: float = 0.25, seed: int = 0) -> tuple[LabelData, LabelData]:
-        """Random train and test points; a share `test` is held out."""
+        """Random train and test points.
+
+        Args:
+            test: share of the points that is held out.
+            seed: of the draw.
+
+        >>> [part.num_points for part in LabelData.of(np.eye(4), [[0]] * 4).split(test=0.25)]
+        [3, 1]
+        """
         held = round(test * self.num_points)
         if not 0 < test < 1 or not 0 < held < self.num_points:
             raise ValueError(
@@ -140,13 +171,26 @@ class LabelData:
 
 
 def is_sparse(X: Any) -> TypeGuard[csr_array]:
-    """Whether it is a SciPy sparse matrix."""
+    """Whether it is a SciPy sparse matrix.
+
+    Args:
+        X: anything.
+
+    >>> is_sparse(np.eye(2)), is_sparse(csr_array(np.eye(2)))
+    (False, True)
+    """
     return bool(issparse(X))
 
 
 def sparse_rows(X: Any) -> csr_array:
     """A copy in CSR, each entry stored once, in order, with the shortest index type that SciPy has
     for it.
+
+    Args:
+        X: `[N, P]`, sparse in any form.
+
+    >>> sparse_rows(coo_array(([1, 2], ([0, 0], [1, 1])), shape=(1, 2))).toarray()
+    array([[0., 3.]])
     """
     rows = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
     rows.sum_duplicates()
@@ -157,23 +201,50 @@ def sparse_rows(X: Any) -> csr_array:
 
 
 def unit_rows(X: Matrix) -> Matrix:
-    """Rows divided by their lengths; rows of zeros stay."""
+    """Rows divided by their lengths; rows of zeros stay.
+
+    Args:
+        X: `[N, P]`, dense or CSR.
+
+    >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]]))
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    # Squares of large entries overflow and those of small ones vanish. A power of two that brings
+    # the largest entry of a row to between 1/2 and 1 avoids both, and rounds nothing.
+    X = X if X.dtype.kind == "f" else X.astype(np.float64)
     if is_sparse(X):
-        lengths = np.sqrt(np.asarray(X.multiply(X).sum(1)).reshape(-1))
-        scaled = X.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(X.indptr))
+        exponent = np.frexp(abs(X).max(axis=1).toarray().reshape(-1))[1]
+        each = np.diff(X.indptr)
+        near = csr_array(
+            (np.ldexp(X.data, -np.repeat(exponent, each)), X.indices, X.indptr), shape=X.shape
+        )
+        lengths = np.sqrt(np.asarray(near.multiply(near).sum(1)).reshape(-1))
+        scaled = near.data / np.repeat(np.where(lengths > 0, lengths, 1.0), each)
         return csr_array((scaled, X.indices, X.indptr), shape=X.shape)
-    lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    return X / np.where(lengths > 0, lengths, 1.0)
+    near = np.ldexp(X, -np.frexp(np.abs(X).max(axis=1, keepdims=True))[1])
+    lengths = np.linalg.norm(near, axis=1, keepdims=True)
+    return near / np.where(lengths > 0, lengths, 1.0)
+
+
+def _stored(X: csr_array) -> tuple[Array, ...]:
+    """What a CSR matrix stores; indices as 64 bits, whatever SciPy chose."""
+    return np.array(X.shape), X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
 
 
 def _inputs(X: Any) -> Matrix:
+    if isinstance(X, np.ma.MaskedArray):
+        raise ValueError(
+            "X is a masked array; inputs cannot be missing: impute them, or drop those points."
+        )
+    kind = np.asarray(X).dtype.kind if not is_sparse(X) else X.dtype.kind
+    if kind == "c":
+        raise ValueError("X holds complex numbers; inputs must be real: give real(X) or abs(X).")
     if is_sparse(X):
         inputs: Any = sparse_rows(X)
         values = inputs.data
     else:
-        inputs = values = np.asarray(
-            X, dtype=None if getattr(X, "dtype", np.dtype(object)).kind == "f" else float
-        )
+        inputs = values = np.asarray(X, dtype=None if kind == "f" else float)
         if inputs.ndim != 2:
             raise ValueError(f"X has shape {inputs.shape}; expected [N, P], a row a point.")
     if 0 in inputs.shape:
@@ -189,12 +260,20 @@ def _inputs(X: Any) -> Matrix:
 
 
 def _targets(Y: Any, labels: int | None) -> csr_array:
+    if isinstance(Y, np.ma.MaskedArray):
+        raise ValueError(
+            "Y is a masked array; a point has a label or has not: fill the masked entries, or drop"
+            " those points."
+        )
     table = is_sparse(Y) or getattr(Y, "ndim", 1) == 2
     given = (Y if is_sparse(Y) else csr_array(np.asarray(Y))) if table else _from_lists(Y, labels)
-    if hasattr(given, "check_format"):
+    if given.format in ("csr", "csc", "bsr"):
         given.check_format(full_check=True)
     if labels is not None and given.shape[1] != labels:
-        raise ValueError(f"Y has {given.shape[1]} columns, labels={labels} were said.")
+        raise ValueError(
+            f"Y has {given.shape[1]} columns, but labels={labels}; leave labels out, or give Y a"
+            " column for each label."
+        )
     if given.shape[1] == 0:
         raise ValueError("Y has no labels (no columns); at least one is needed.")
     entries = coo_array(given)

@@ -13,11 +13,16 @@ from typing import NamedTuple, TypeAlias
 import gpflow
 import numpy as np
 import tensorflow as tf
+from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
-from mogp.data.batches import shuffled
+from mogp.data.replicas import replica_numbers
+from mogp.data.shuffle import shuffled
+
+__all__ = ["BatchSize", "PaddedBatch", "PaddedSource", "distinct_inputs", "replica_numbers"]
 
 BatchSize: TypeAlias = int | tuple[int | None, int | None] | None
+"""Outputs a step, or (outputs, rows of each); None for all."""
 
 
 class PaddedBatch(NamedTuple):
@@ -31,7 +36,11 @@ class PaddedBatch(NamedTuple):
         Y: `[B, n]` targets.
         weight: `[B, n]` what a target counts in the data term, 0 where there is none; None if all
             count `scale`.
-        scale: what an output counts, all outputs / outputs in the batch.
+        scale: `[]`, what an output counts, all outputs / outputs in the batch.
+
+    >>> batch = PaddedSource(MultiOutputData.from_arrays([5.0, 6.0], np.ones((2, 3))))(0)
+    >>> batch.Y.shape.as_list(), batch.X.numpy().tolist()
+    ([3, 2], [[5.0, 0.0], [6.0, 0.0]])
     """
 
     X: tf.Tensor
@@ -47,12 +56,17 @@ class PaddedSource:
 
     The outputs are read in passes, each a fresh random order, and so are the rows of each output. A
     target of output $d$ counts $\frac{D}{B}\frac{N_d}{n_d}$, so that the expected data term is that
-    of all data.
+    of all data. An output without observations has targets of weight 0 only.
 
     Args:
         data: one target column an output.
         size: outputs a step, or (outputs, rows of each); None for all.
         seed: the one seed of all draws.
+
+    >>> data = MultiOutputData.from_arrays([5.0, 6.0], np.ones((2, 3)))
+    >>> source = PaddedSource(data, size=(2, 1))
+    >>> source(0).Y.shape.as_list(), source(0).weight.numpy()[0], source.steps_per_epoch
+    ([2, 1], array([3.]), 4)
     """
 
     def __init__(self, data: MultiOutputData, size: BatchSize = None, seed: int = 0) -> None:
@@ -78,6 +92,11 @@ class PaddedSource:
         self._X, self._Y = tf.constant(self.X, dtype), tf.constant(Y, dtype)
         self._rows = None if self.common else tf.constant(place, tf.int64)
         self._sizes = tf.constant(self.sizes, tf.int64)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps after which every row of every output has been seen about once."""
+        return -(-self.num_outputs // self.B) * -(-self.longest // self.n)
 
     def __call__(self, step: tf.Tensor | int) -> PaddedBatch:
         """The batch of step `step` (0, 1, …)."""
@@ -108,27 +127,43 @@ class PaddedSource:
         """The `turn`-th draw of `n` rows of each output, a turn `[]` or `[B]`; those with fewer
         give them all.
         """
-        sizes = tf.gather(self._sizes, outputs)[:, None]
+        # An empty output draws from one row that is not there, with weight 0.
+        there = tf.gather(self._sizes, outputs)[:, None]
+        sizes = tf.maximum(there, 1)
         taken = tf.minimum(sizes, self.n)
         offset = tf.range(self.n, dtype=tf.int64)[None]
         seeds = self.seed * 1_000_003 + 1 + outputs[:, None]
         position = tf.reshape(turn, [-1, 1]) * taken + tf.minimum(offset, taken - 1)
         picked = shuffled(position, sizes, seeds)
-        present = (
-            tf.cast(offset < taken, Y.dtype) * tf.cast(sizes, Y.dtype) / tf.cast(taken, Y.dtype)
-        )
+        counts = tf.cast(offset < tf.minimum(there, self.n), Y.dtype)
+        present = counts * tf.cast(sizes, Y.dtype) / tf.cast(taken, Y.dtype)
         rows = picked if rows is None else tf.gather(rows, picked, batch_dims=1)
         return tf.gather(Y, picked, batch_dims=1), rows, present
 
 
+@check_shapes("return[0]: [U, P_plus_one]", "return[1][all]: [.]")
 def distinct_inputs(data: MultiOutputData) -> tuple[Array, list[Array]]:
     """The distinct `[x, replica]` of all outputs `[U, P + 1]`, and where among them the rows of
     each output are.
 
     They are in the order in which the data have them. Data without replicas have replica 0
-    everywhere.
+    everywhere; nested replicas are told apart (`replica_numbers`).
+
+    Args:
+        data: of `D` outputs.
+
+    >>> data = MultiOutputData.from_arrays([5.0, 5.0], [1.0, 2.0], replica=[0, 1])
+    >>> distinct_inputs(data)
+    (array([[5., 0.],
+           [5., 1.]]), [array([0, 1])])
     """
-    numbers = [np.zeros(len(o), np.int64) if o.replica is None else o.replica for o in data.outputs]
+    D, nested = data.num_outputs, data.nested
+    numbers = [
+        replica_numbers(
+            np.zeros(len(o), np.int64) if o.replica is None else o.replica, d, D, nested
+        )
+        for d, o in enumerate(data.outputs)
+    ]
     pairs = np.concatenate(
         [np.column_stack([o.rows, r]) for o, r in zip(data.outputs, numbers, strict=True)]
     )

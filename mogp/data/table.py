@@ -8,42 +8,25 @@ of their own have rows of their own. A missing target is a missing row, never a 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from mogp.data import builders
+from mogp.data.fingerprint import fingerprint
+from mogp.data.inputs import InputColumn, column_names, give_back
+from mogp.data.outputs import Output
+from mogp.data.replicas import numbered, replica_numbers
+
 if TYPE_CHECKING:
     from mogp.data.batches import Batch, BatchSource
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Output:
-    """One output: its name and its observations.
-
-    Attributes:
-        name: how the output is called in errors, tables and figures.
-        rows: `[N_d]` rows of the input matrix at which the output was observed.
-        Y: `[N_d, T_d]` targets; finite everywhere (entries that were not observed hold a harmless
-            value).
-        observed: `[N_d, T_d]` whether each target was observed; every row has at least one.
-        replica: `[N_d]` replica number of each row, or None.
-    """
-
-    name: str
-    rows: Array
-    Y: Array
-    observed: Array
-    replica: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
 
 @dataclass(frozen=True)
@@ -54,188 +37,166 @@ class MultiOutputData:
     inputs), `from_table` (a wide data frame) or `from_long` (a long data frame with a column that
     names the output).
 
-    >>> data = MultiOutputData.from_arrays(np.zeros((3, 2)), np.array([[1.0, 0.0], [2.0, np.nan],
-    [3.0, 1.0]]))
-    >>> data.sizes
-    (3, 2)
+    Args:
+        X: `[N, P]` inputs.
+        outputs: what was observed at them; an output may be empty.
+        columns: the `P` columns of `X`; without names by default.
+        nested: whether replicas are nested in outputs (replica 0 of one output has nothing to do
+            with replica 0 of another) or crossed with them (the same number is the same replica in
+            every output). False where there are no replicas.
+
+    >>> Y = np.array([[1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
+    >>> data = MultiOutputData.from_arrays(np.zeros((3, 2)), Y, names=["rain", "wind"])
+    >>> data
+    MultiOutputData(2 outputs over 3 inputs of dimension 2; 'rain': 3, 'wind': 2)
+    >>> data.inputs("wind").shape, data["wind"].Y.shape
+    ((2, 2), (2, 1))
     """
 
     X: Array
     outputs: tuple[Output, ...]
+    columns: tuple[InputColumn, ...] = ()
+    nested: bool = False
+
+    def __post_init__(self) -> None:
+        P = int(self.X.shape[1])
+        columns = tuple(self.columns) or (InputColumn(),) * P
+        if len(columns) != P:
+            raise ValueError(f"{len(columns)} input columns are described, X has {P}.")
+        object.__setattr__(self, "columns", columns)
+        replicas = any(o.replica is not None for o in self.outputs)
+        object.__setattr__(self, "nested", bool(self.nested) and replicas)
 
     @classmethod
     def from_arrays(
         cls,
-        X: npt.ArrayLike,
-        Y: npt.ArrayLike,
+        X: Any,
+        Y: Any,
         names: Sequence[str] | None = None,
         mask: npt.ArrayLike | None = None,
         replica: npt.ArrayLike | None = None,
+        nested: bool = False,
     ) -> MultiOutputData:
         """All outputs at the same inputs.
 
         Args:
-            X: `[N, P]` (or `[N]`) inputs.
+            X: `[N, P]` (or `[N]`) inputs, numbers or dates; a data frame gives its columns' names.
             Y: `[N, D]` (or `[N]`) targets, a column an output; NaN where a target is missing.
-            names: `D` names; "output 0", "output 1", … by default.
+                Strings, booleans and categoricals are classes.
+            names: `D` names; by default those of the columns of a data frame, or "output 0",
+                "output 1", ….
             mask: `[N, D]`, False where a target is missing.
             replica: `[N]` replica of each row. Whole numbers stay what they are, so that parts of
                 the data agree on them; other labels are numbered 0, 1, … in their order, all
-                outputs together.
+                outputs together (each output apart, if they are nested).
+            nested: whether replicas are nested in outputs.
+
+        >>> MultiOutputData.from_arrays([0.0, 1.0, 2.0], ["no", "yes", None])["output 0"].classes
+        ('no', 'yes')
         """
-        inputs = _matrix(X, "X", "inputs", finite=True)
-        targets = _matrix(Y, "Y", "targets", finite=False)
-        _same_length(len(inputs), len(targets), "X", "Y")
-        asked = np.ones(targets.shape, bool) if mask is None else _mask(mask, targets.shape, "mask")
-        observed = _observed(targets, asked, "Y")
-        replicas = _replicas(replica, len(inputs), "replica")
-        outputs = []
-        for d, name in enumerate(_names(names, targets.shape[1])):
-            rows = np.flatnonzero(observed[:, d])
-            outputs.append(_output(name, rows, targets[rows, d : d + 1], None, replicas))
-        return cls._checked(inputs, outputs)
+        return cls._of(builders.of_arrays(X, Y, names, mask, replica), nested)
 
     @classmethod
     def from_list(
         cls,
-        pairs: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
+        pairs: Sequence[tuple[Any, Any]],
         names: Sequence[str] | None = None,
         masks: Sequence[npt.ArrayLike | None] | None = None,
         replicas: Sequence[npt.ArrayLike | None] | None = None,
+        nested: bool = False,
     ) -> MultiOutputData:
-        """Each output its own inputs: `pairs[d] = (X_d [N_d, P], Y_d [N_d] or [N_d, T_d])`.
+        """Each output its own inputs.
 
         A target with several columns (annotators of one output, say) keeps them together; a row is
-        kept when at least one of its columns was observed. Outputs given the very same inputs share
-        them.
+        kept when at least one of its columns was observed. Equal rows of inputs become one row of
+        `X`, in order of first appearance.
+
+        Args:
+            pairs: `pairs[d] = (X_d [N_d, P], Y_d [N_d] or [N_d, T_d])`; `N_d` may be 0.
+            names: `D` names; "output 0", "output 1", … by default.
+            masks: for each output, `[N_d, T_d]` or None; False where a target is missing.
+            replicas: for each output, `[N_d]` or None; see `from_arrays`.
+            nested: whether replicas are nested in outputs.
+
+        >>> data = MultiOutputData.from_list([([2.0, 1.0], [5, 6]), ([1.0, 3.0], [7, 8])])
+        >>> data.X[:, 0], data[1].rows
+        (array([2., 1., 3.]), array([1, 2]))
         """
-        if len(pairs) == 0:
-            raise ValueError("from_list needs at least one (X, Y) pair, got an empty list.")
-        given = _names(names, len(pairs))
-        for what, values in (("masks", masks), ("replicas", replicas)):
-            if values is not None and len(values) != len(pairs):
-                raise ValueError(
-                    f"{len(values)} {what} for {len(pairs)} outputs; give one an output (None for"
-                    " none)."
-                )
-        blocks: list[Array] = []
-        starts: dict[bytes, int] = {}
-        outputs: list[Output] = []
-        rows = 0
-        for d, (pair, name) in enumerate(zip(pairs, given, strict=True)):
-            if len(pair) != 2:
-                raise ValueError(f"pairs[{d}] has {len(pair)} elements; expected (X, Y).")
-            x = _matrix(pair[0], f"X of {name!r}", "inputs", finite=True)
-            y = _matrix(pair[1], f"Y of {name!r}", "targets", finite=False)
-            _same_length(len(x), len(y), f"X of {name!r}", f"Y of {name!r}")
-            if blocks and x.shape[1] != blocks[0].shape[1]:
-                raise ValueError(
-                    f"inputs of {name!r} have {x.shape[1]} columns, those of {given[0]!r} have"
-                    f" {blocks[0].shape[1]}; all outputs live on one input space: give every output"
-                    " the same input columns."
-                )
-            mask = None if masks is None else masks[d]
-            asked = (
-                np.ones(y.shape, bool)
-                if mask is None
-                else _mask(mask, y.shape, f"mask of {name!r}")
-            )
-            observed = _observed(y, asked, f"Y of {name!r}")
-            replica = _replicas(
-                None if replicas is None else replicas[d], len(x), f"replica of {name!r}"
-            )
-            content = x.tobytes()
-            if content not in starts:
-                starts[content] = rows
-                blocks.append(x)
-                rows += len(x)
-            start = starts[content]
-            kept = np.flatnonzero(observed.any(axis=1))
-            output = _output(name, kept, y[kept], observed[kept], replica)
-            outputs.append(
-                Output(output.name, output.rows + start, output.Y, output.observed, output.replica)
-            )
-        return cls._checked(np.concatenate(blocks), outputs)
+        return cls._of(builders.of_list(pairs, names, masks, replicas), nested)
 
     @classmethod
     def from_table(
         cls,
         frame: pd.DataFrame,
-        inputs: str | Sequence[str],
-        targets: str | Sequence[str],
+        inputs: str | Sequence[str] | None = None,
+        targets: str | Sequence[str] | None = None,
         replica: str | None = None,
+        nested: bool = False,
+        like: MultiOutputData | None = None,
     ) -> MultiOutputData:
         """A wide table: one row a point, `inputs` columns and one column a target; empty cells are
         missing.
+
+        Args:
+            frame: `N` rows.
+            inputs: the `P` columns of numbers or dates that are the inputs.
+            targets: the `D` columns that are the outputs.
+            replica: the column of replica numbers or labels; see `from_arrays`.
+            nested: whether replicas are nested in outputs.
+            like: other data (a training set, say) to take the outputs, the input columns and the
+                codes of classes from; `inputs` and `targets` may then be left out. Outputs that the
+                table does not have are empty.
+
+        >>> table = pd.DataFrame({"hour": [0, 1], "rain": [0.5, None], "sky": ["blue", "grey"]})
+        >>> data = MultiOutputData.from_table(table, "hour", ["rain", "sky"])
+        >>> test = MultiOutputData.from_table(table.iloc[1:], like=data)
+        >>> test.sizes, test["sky"].Y
+        ((0, 1), array([[1.]]))
         """
-        inputs, targets = _list_of(inputs), _list_of(targets)
-        _columns(frame, [*inputs, *targets, *([replica] if replica else [])])
-        return cls.from_arrays(
-            _numbers(frame, inputs),
-            _numbers(frame, targets),
-            names=list(targets),
-            replica=None if replica is None else frame[replica].to_numpy(),
-        )
+        parts = builders.of_table(frame, inputs, targets, replica, like)
+        return cls._of(parts, nested or (like is not None and like.nested))
 
     @classmethod
     def from_long(
         cls,
         frame: pd.DataFrame,
-        inputs: str | Sequence[str],
+        inputs: str | Sequence[str] | None = None,
         output: str = "output",
         target: str = "target",
         replica: str | None = None,
+        nested: bool = False,
+        like: MultiOutputData | None = None,
     ) -> MultiOutputData:
         """A long table: one row an observation, with a column that names its output.
 
         Rows with equal inputs share a row of the input matrix. Outputs come in order of first
         appearance.
+
+        Args:
+            frame: a row for each observation.
+            inputs: the `P` columns of numbers or dates that are the inputs.
+            output: the column that names the output.
+            target: the column of targets; the classes of each output are its own.
+            replica: the column of replica numbers or labels; see `from_arrays`.
+            nested: whether replicas are nested in outputs.
+            like: see `from_table`.
+
+        >>> table = pd.DataFrame({"x": [1, 1], "output": ["b", "a"], "target": [3.0, 4.0]})
+        >>> MultiOutputData.from_long(table, "x")
+        MultiOutputData(2 outputs over 1 inputs of dimension 1; 'b': 1, 'a': 1)
         """
-        inputs = _list_of(inputs)
-        _columns(frame, [*inputs, output, target, *([replica] if replica else [])])
-        if len(frame) == 0:
-            raise ValueError("the table has no rows.")
-        unnamed = int(frame[output].isna().sum())
-        if unnamed:
-            raise ValueError(
-                f"column {output!r} is empty in {unnamed} rows; every observation must name its"
-                " output."
-            )
-        x = _matrix(_numbers(frame, inputs), "the input columns", "inputs", finite=True)
-        unique, where = np.unique(x, axis=0, return_inverse=True)
-        where = where.reshape(-1)
-        y = _numbers(frame, [target])
-        _observed(y, np.ones(y.shape, bool), f"column {target!r}")
-        replicas = _replicas(
-            None if replica is None else frame[replica].to_numpy(),
-            len(frame),
-            f"column {replica!r}",
-        )
-        present = np.flatnonzero(~np.isnan(y[:, 0]))
-        codes, names = pd.factorize(frame[output])
-        order = present[np.argsort(codes[present], kind="stable")]
-        ends = np.cumsum(np.bincount(codes[present], minlength=len(names)))
-        outputs = []
-        for name, kept in zip(names, np.split(order, ends[:-1]), strict=True):
-            own = _output(str(name), kept, y[kept], None, replicas)
-            outputs.append(Output(own.name, where[kept], own.Y, own.observed, own.replica))
-        return cls._checked(unique, outputs)
+        parts = builders.of_long(frame, inputs, output, target, replica, like)
+        return cls._of(parts, nested or (like is not None and like.nested))
 
     @classmethod
-    def _checked(cls, X: Array, outputs: Sequence[Output]) -> MultiOutputData:
-        names = [o.name for o in outputs]
-        twice = sorted(name for name, times in Counter(names).items() if times > 1)
-        if twice:
+    def _of(cls, parts: builders.Parts, nested: bool) -> MultiOutputData:
+        builders.check_names(parts.outputs)
+        if not any(len(o) for o in parts.outputs):
             raise ValueError(
-                f"output names must differ; given twice: {', '.join(map(repr, twice))}."
+                "the data have no observed target: every entry is NaN or masked, or there are no"
+                " rows. At least one output needs one."
             )
-        for o in outputs:
-            if len(o) == 0:
-                raise ValueError(
-                    f"output {o.name!r} has no observed targets. Drop the output, or check for"
-                    " missing values."
-                )
-        return cls(X, _numbered(outputs))
+        return cls(parts.X, numbered(parts.outputs, nested), parts.columns, nested)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -258,6 +219,20 @@ class MultiOutputData:
         return int(self.X.shape[1])
 
     @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the input columns; "x", or "x0", "x1", …, where they have none."""
+        return column_names(self.columns)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hex digits that change with anything the data say."""
+        parts: list[Any] = [self.X, self.columns, self.nested]
+        for o in self.outputs:
+            replica = None if o.replica is None else o.replica.astype(np.int64)
+            parts += [o.name, o.rows.astype(np.int64), o.Y, o.observed, replica, o.classes]
+        return fingerprint(*parts)
+
+    @property
     def shares_inputs(self) -> bool:
         """Whether outputs share rows of the input matrix, each row at most once an output.
 
@@ -274,7 +249,14 @@ class MultiOutputData:
         return self.outputs[self.index(output)]
 
     def index(self, output: int | str) -> int:
-        """Position of an output given by name or position."""
+        """Position of an output.
+
+        Args:
+            output: its name, or its position (from the end if negative).
+
+        >>> MultiOutputData.from_arrays([5.0], [[1.0, 2.0]], names=["a", "b"]).index("b")
+        1
+        """
         if isinstance(output, str):
             if output not in self.names:
                 raise KeyError(
@@ -288,11 +270,23 @@ class MultiOutputData:
         return output % self.num_outputs
 
     def inputs(self, output: int | str) -> Array:
-        """Inputs `[N_d, P]` of one output, row by row with its targets."""
+        """Inputs `[N_d, P]` of one output, row by row with its targets.
+
+        Args:
+            output: its name or position.
+        """
         return self.X[self[output].rows]
 
     def take(self, rows: Mapping[str, npt.ArrayLike]) -> MultiOutputData:
-        """The observations at positions `rows[name]` of each named output; other outputs whole."""
+        """The observations at positions `rows[name]` of each named output; other outputs whole.
+
+        Args:
+            rows: positions, or a mask `[N_d]`, by name; an output may be left empty.
+
+        >>> data = MultiOutputData.from_arrays([0.0, 1.0, 2.0], [5.0, 6.0, 7.0], names=["a"])
+        >>> data.take({"a": [2, 0]})["a"].Y[:, 0]
+        array([7., 5.])
+        """
         picked = {
             self.names[self.index(name)]: _positions(positions) for name, positions in rows.items()
         }
@@ -300,20 +294,30 @@ class MultiOutputData:
         for o in self.outputs:
             p = picked.get(o.name, np.arange(len(o)))
             replica = None if o.replica is None else o.replica[p]
-            outputs.append(Output(o.name, o.rows[p], o.Y[p], o.observed[p], replica))
+            outputs.append(
+                replace(o, rows=o.rows[p], Y=o.Y[p], observed=o.observed[p], replica=replica)
+            )
         used, where = np.unique(np.concatenate([o.rows for o in outputs]), return_inverse=True)
         bounds = np.cumsum([0, *(len(o) for o in outputs)])
         moved = [
-            Output(o.name, where[start:stop], o.Y, o.observed, o.replica)
+            replace(o, rows=where[start:stop])
             for o, start, stop in zip(outputs, bounds[:-1], bounds[1:], strict=True)
         ]
-        return self._checked(self.X[used], moved)
+        return self._of(builders.Parts(self.X[used], moved, self.columns), self.nested)
 
     def split(self, test: float = 0.25, seed: int = 0) -> tuple[MultiOutputData, MultiOutputData]:
         """Random train and test parts; a share `test` of the rows of each output is held out.
 
         Outputs that share inputs are split over input rows, so that a held-out point is held out of
-        all of them.
+        all of them. Empty outputs are empty in both parts.
+
+        Args:
+            test: share of the rows, between 0 and 1.
+            seed: of the draw.
+
+        >>> data = MultiOutputData.from_arrays(np.arange(8.0), np.arange(8.0))
+        >>> [part.sizes for part in data.split(test=0.25)]
+        [(6,), (2,)]
         """
         if not 0 < test < 1:
             raise ValueError(f"test={test} is not a share between 0 and 1.")
@@ -325,7 +329,7 @@ class MultiOutputData:
         else:
             parts = {o.name: rng.permutation(len(o)) < round(test * len(o)) for o in self.outputs}
         for o in self.outputs:
-            if parts[o.name].all() or not parts[o.name].any():
+            if len(o) and (parts[o.name].all() or not parts[o.name].any()):
                 raise ValueError(
                     f"output {o.name!r} has {len(o)} rows: a test share of {test} leaves one side"
                     " empty; use another share."
@@ -333,19 +337,47 @@ class MultiOutputData:
         train = self.take({n: np.flatnonzero(~h) for n, h in parts.items()})
         return train, self.take({n: np.flatnonzero(h) for n, h in parts.items()})
 
-    def frame(self) -> pd.DataFrame:
-        """The data as a long table: input columns, `output`, `target` (and `replica`); the inverse
-        of `from_long`.
+    def frame(
+        self, output: str = "output", target: str = "target", replica: str = "replica"
+    ) -> pd.DataFrame:
+        """The data as a long table, a row an observation: the inverse of `from_long`.
+
+        Input columns have their names, and dates are dates; classes have their names. Targets with
+        several columns are `target0`, `target1`, ….
+
+        Args:
+            output: name of the column that names the output.
+            target: name of the column of targets.
+            replica: name of the column of replica numbers, where there are any.
+
+        >>> MultiOutputData.from_arrays([0.5], ["yes"], names=["wet"]).frame()
+             x output target
+        0  0.5    wet    yes
         """
+        most = max(o.Y.shape[1] for o in self.outputs)
+        others = {output, target, replica, *(f"{target}{t}" for t in range(most) if most > 1)}
+        taken = [name for name in self.input_names if name in others]
+        if taken:
+            raise ValueError(
+                f"the input column {taken[0]!r} and another column of the long table have the same"
+                " name; name the others with output=, target= and replica=."
+            )
         parts = []
         for o in self.outputs:
-            part = pd.DataFrame(self.X[o.rows], columns=[f"x{i}" for i in range(self.input_dim)])
-            part["output"] = o.name
+            if len(o) == 0:
+                continue
+            part = pd.DataFrame(
+                {
+                    name: give_back(self.X[o.rows, p], self.columns[p])
+                    for p, name in enumerate(self.input_names)
+                }
+            )
+            part[output] = o.name
             for t in range(o.Y.shape[1]):
-                column = "target" if o.Y.shape[1] == 1 else f"target{t}"
-                part[column] = np.where(o.observed[:, t], o.Y[:, t], np.nan)
+                column = target if o.Y.shape[1] == 1 else f"{target}{t}"
+                part[column] = _as_given(o, t)
             if o.replica is not None:
-                part["replica"] = o.replica
+                part[replica] = o.replica
             parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
@@ -358,7 +390,12 @@ class MultiOutputData:
     def batches(
         self, size: int | Mapping[str, int] | Sequence[int] | None = None, seed: int = 0
     ) -> BatchSource:
-        """Mini-batches drawn inside the compiled graph; see `mogp.data.batches.BatchSource`."""
+        """Mini-batches drawn inside the compiled graph; see `mogp.data.batches.BatchSource`.
+
+        Args:
+            size: rows a step, one number or one for each output; None for all.
+            seed: of all draws.
+        """
         from mogp.data.batches import BatchSource
 
         return BatchSource(self, size, seed)
@@ -368,169 +405,28 @@ class MultiOutputData:
             ", …" if self.num_outputs > 6 else ""
         )
         size = f"{self.num_outputs} outputs over {len(self.X)} inputs of dimension {self.input_dim}"
-        return f"MultiOutputData({size}; {outputs})"
+        numbers = [
+            replica_numbers(o.replica, d, self.num_outputs, self.nested)
+            for d, o in enumerate(self.outputs)
+            if o.replica is not None
+        ]
+        replicas = f"; {len(np.unique(np.concatenate(numbers)))} replicas" if numbers else ""
+        nested = ", nested" if self.nested else ""
+        return f"MultiOutputData({size}; {outputs}{replicas}{nested})"
 
 
-def _output(
-    name: str, rows: Array, Y: Array, observed: Array | None, replica: Array | None
-) -> Output:
-    seen = np.ones(Y.shape, bool) if observed is None else observed
-    filled = Y
-    if not seen.all():
-        first = np.array(
-            [
-                column[np.argmax(s)] if s.any() else 0.0
-                for column, s in zip(Y.T, seen.T, strict=True)
-            ]
-        )
-        filled = np.where(seen, Y, first)
-    return Output(name, rows, filled, seen, None if replica is None else replica[rows])
-
-
-def _matrix(values: npt.ArrayLike, name: str, what: str, *, finite: bool) -> Array:
-    try:
-        if np.iscomplexobj(values):
-            raise TypeError("complex values")
-        if isinstance(values, np.ma.MaskedArray):
-            values = np.ma.filled(values.astype(np.float64), np.nan)  # type: ignore[no-untyped-call]
-        matrix = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{name} holds values that are not numbers ({error}); encode categories as numbers"
-            " first (pandas.factorize gives class labels 0, 1, …)."
-        ) from error
-    if matrix.ndim == 1:
-        matrix = matrix[:, None]
-    if matrix.ndim != 2:
-        raise ValueError(f"{name} has shape {matrix.shape}; expected [N, columns] or [N].")
-    if 0 in matrix.shape:
-        raise ValueError(
-            f"{name} is empty (shape {matrix.shape}); there must be at least one row and one"
-            " column."
-        )
-    if finite and not np.isfinite(matrix).all():
-        row, column = np.argwhere(~np.isfinite(matrix))[0]
-        raise ValueError(
-            f"{name} has {int((~np.isfinite(matrix)).sum())} values that are not finite, first at"
-            f" row {row}, column {column} ({matrix[row, column]}); missing {what} cannot be used:"
-            " drop or impute those rows."
-        )
-    return matrix
-
-
-def _observed(targets: Array, asked: Array, name: str) -> Array:
-    """Where targets were asked for and are not NaN; none of those may be infinite."""
-    bad = np.isinf(targets) & asked
-    if bad.any():
-        row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{name} has {int(bad.sum())} infinite targets, first at row {row}, column {column}; "
-            "use NaN (or the mask) for missing targets."
-        )
-    observed: Array = np.isfinite(targets) & asked
-    if not observed.any():
-        raise ValueError(f"{name} has no observed target: every entry is NaN or masked.")
-    return observed
+def _as_given(output: Output, column: int) -> Array:
+    """One column of targets as the user gave it: names of classes, or numbers; missing ones None or
+    NaN.
+    """
+    values, observed = output.Y[:, column], output.observed[:, column]
+    if output.classes is None:
+        return np.where(observed, values, np.nan)
+    names: Array = np.array(output.classes, object)[values.astype(np.int64)]
+    names[~observed] = None
+    return names
 
 
 def _positions(positions: npt.ArrayLike) -> Array:
     values = np.asarray(positions)
     return values if values.size else np.empty(0, np.int64)
-
-
-def _same_length(a: int, b: int, first: str, second: str) -> None:
-    if a != b:
-        raise ValueError(
-            f"{first} has {a} rows and {second} has {b}; they must have the same number."
-        )
-
-
-def _mask(mask: npt.ArrayLike | None, shape: tuple[int, ...], name: str) -> Array:
-    values = np.asarray(mask)
-    if values.ndim == 1 and shape[1] == 1:
-        values = values[:, None]
-    if values.shape != shape:
-        raise ValueError(f"{name} has shape {values.shape}; the targets have shape {shape}.")
-    if not np.isin(values, (0, 1)).all():
-        raise ValueError(f"{name} must hold booleans (True where the target was observed).")
-    return values.astype(bool)
-
-
-def _replicas(replica: npt.ArrayLike | None, rows: int, name: str) -> Array | None:
-    if replica is None:
-        return None
-    values = np.asarray(replica)
-    if values.shape != (rows,):
-        raise ValueError(
-            f"{name} has shape {values.shape}; expected one replica number a row, ({rows},)."
-        )
-    missing = int(pd.isna(values).sum())
-    if missing:
-        raise ValueError(
-            f"{name} is missing in {missing} rows; give every row a replica number, or leave"
-            " replica out."
-        )
-    labels: Array = np.asarray(values.tolist())
-    return labels
-
-
-def _numbered(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """Replica labels as numbers: whole numbers as they are, others by their place among the labels
-    of all outputs.
-    """
-    labels = [o.replica for o in outputs if o.replica is not None]
-    if not labels:
-        return tuple(outputs)
-    every = np.concatenate(labels)
-    whole = every.dtype.kind in "biuf" and bool(
-        np.all((every >= 0) & (every == np.floor(every.astype(float))))
-    )
-    known = np.unique(every)
-
-    def numbers(own: Array) -> Array:
-        given = own.astype(np.int64) if whole else np.searchsorted(known, own.astype(every.dtype))
-        return np.asarray(given, np.int64)
-
-    return tuple(
-        o if o.replica is None else replace(o, replica=numbers(o.replica)) for o in outputs
-    )
-
-
-def _names(names: Sequence[str] | None, count: int) -> list[str]:
-    if names is None:
-        return [f"output {d}" for d in range(count)]
-    if len(names) != count:
-        raise ValueError(f"{len(names)} names for {count} outputs; give one name an output.")
-    return [str(name) for name in names]
-
-
-def _list_of(names: str | Sequence[str]) -> list[str]:
-    return [names] if isinstance(names, str) else list(names)
-
-
-def _columns(frame: pd.DataFrame, wanted: Sequence[str]) -> None:
-    if len(frame.columns) != len(set(frame.columns)):
-        raise ValueError(
-            f"columns of the table have the same name: {', '.join(map(repr, frame.columns))}."
-        )
-    missing = [c for c in wanted if c not in frame.columns]
-    if missing:
-        there = ", ".join(map(repr, frame.columns))
-        raise ValueError(
-            f"the table has no column {', '.join(map(repr, missing))}; its columns are {there}."
-        )
-
-
-def _numbers(frame: pd.DataFrame, columns: Sequence[str]) -> Array:
-    if len(columns) == 0:
-        raise ValueError("no columns were named; name at least one.")
-    for column in columns:
-        if not (
-            pd.api.types.is_numeric_dtype(frame[column])
-            or pd.api.types.is_bool_dtype(frame[column])
-        ):
-            raise ValueError(
-                f"column {column!r} holds {frame[column].dtype} values, not numbers; encode"
-                " categories as numbers first (pandas.factorize gives class labels 0, 1, …)."
-            )
-    return frame[list(columns)].to_numpy(dtype=np.float64, na_value=np.nan)

@@ -13,10 +13,10 @@ from mogp.datasets.store import DataUnavailableError
 
 @dataclass(frozen=True)
 class Entry:
-    """How a data set comes to be: `load` gives the real or the generated data, `standin` what
-    replaces real ones.
+    """How a data set comes to be.
 
-    `private` says of data that nobody can get why that is, and names the nearest real data.
+    `load` gives the real or the generated data, `standin` what replaces real ones. `private` says
+    of data that nobody can get why that is, and names the nearest real data.
     """
 
     load: Callable[..., Dataset]
@@ -33,8 +33,8 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first line of the loader's documentation."""
-        return (inspect.getdoc(self.load) or "").partition("\n")[0]
+        """The first paragraph of the loader's documentation, on one line."""
+        return " ".join((inspect.getdoc(self.load) or "").partition("\n\n")[0].split())
 
 
 def unavailable(name: str, why: str) -> DataUnavailableError:

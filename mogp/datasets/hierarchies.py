@@ -117,6 +117,10 @@ class _Hierarchy:
         self.f = rounded(f.ravel())
         self.y = rounded(self.f + np.sqrt(self.noise_variance) * rng.standard_normal(self.f.shape))
 
+    @property
+    def _values(self) -> str:
+        return "documents" if self.variant == "documents" else "public code"
+
     def held_out(self, protocol: Protocol, repetition: int) -> Array:
         """[N] what the published protocol keeps for testing."""
         repetition = _natural(repetition)
@@ -136,8 +140,7 @@ class _Hierarchy:
             self.name,
             "synthetic",
             f"a draw of the hierarchical model: {self.D} outputs, {self.R} replicas, {POINTS}"
-            " points "
-            f"({'values of the documents' if self.variant == 'documents' else 'values of the public code'})",
+            f" points (values of the {self._values})",
             "C. Ma (2023), chapter 5; C. Ma, A. Leroy and M. A. Álvarez, HMOGP-LV",
             X=self.x[:, None],
             Y=self.y[:, None],

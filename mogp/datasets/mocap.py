@@ -1,50 +1,37 @@
-"""Human motion of the CMU database: joint angles over time, trials as replicas or one trial with
-many channels.
+"""Human motion of the CMU database: trials as replicas, or one trial with many channels.
 
-The documents read AMC files. The public conversions to BVH hold the same recordings with other
-joints and axes, so here every recording is given the channels of AMC, whatever the format. What the
-two formats of recordings 07_02 and 08_02 have in common tells how they correspond (`COUNTERPARTS`):
-
-- BVH begins with a frame of rest that AMC has not; it is left out.
-- Root, spine, neck and head are the same numbers. So is the wrist, but for the sign on the left.
-- Bones with one degree of freedom turn about a tilted axis, which BVH spreads over three angles
-  that move together; the one with the largest correlation is taken (0.9997 and more: tibia, radius,
-  toes).
-- Bones with more (humerus, femur, foot, hand, thumb) have their angles about other axes in BVH. The
-  same number of BVH angles is taken, those that vary most, matched by correlation where that is
-  clear.
-
-Angles that jump by 360° are joined in both formats. `mocap_npz/mocap09.npz` holds AMC angles of
-subject 9, centred, the first 120 frames of trials 1 to 9 and 11; it has no hands and toes, and
-velocities for the root's position.
+`mocap_recordings` says how the channels of the documents' AMC files are read from other formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from mogp.datasets import store
 from mogp.datasets.dataset import Array, Dataset, Source
-from mogp.datasets.draws import rounded
 from mogp.datasets.entry import Entry
-from mogp.datasets.formats.amc import read_amc
-from mogp.datasets.formats.arrays import read_npz
-from mogp.datasets.formats.bvh import read_bvh
-from mogp.datasets.formats.errors import DataFormatError
 from mogp.datasets.formats.motion import Motion
 from mogp.datasets.making import made
-from mogp.datasets.registry import registry
+from mogp.datasets.mocap_recordings import COUNTERPARTS, FRAME_TIME, SHAPES, recordings
+from mogp.datasets.mocap_standins import FRAMES, synthetic
 from mogp.datasets.scaling import standardised
 
-Format = Literal["auto", "amc", "bvh"]
-NPZ = "mocap_npz/mocap09.npz"
+__all__ = [
+    "ENTRIES",
+    "SHAPES",
+    "STUDIES",
+    "Study",
+    "mocap_7",
+    "mocap_7_standin",
+    "mocap_9",
+    "mocap_9_standin",
+    "signal_to_noise",
+]
 
-FRAME_TIME = 1.0 / 120.0
+Format = Literal["auto", "amc", "bvh"]
 SMOOTHING = 5
 """Frames of the moving average that tells signal from noise."""
 
@@ -52,8 +39,9 @@ SMOOTHING = 5
 def mocap_7(
     *, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto"
 ) -> Dataset:
-    """Forty joint angles of a walk against time, 329 frames: CMU subject 7, motion 2 (Giraldo's
-    MOCAP7).
+    """Forty joint angles of a walk against time, 329 frames: Giraldo's MOCAP7.
+
+    It is motion 2 of CMU subject 7.
 
     The AMC channels 6 to 45, counted from 0: the spine, the head and both arms. The input is the
     time in seconds, at 120 frames a second; each channel has zero mean and unit variance. The
@@ -61,19 +49,17 @@ def mocap_7(
     2, which has 329 frames; the thesis prints 744, which is what motions 2 and 3 have together.
     `motions`, of 1 to 12, are put one after the other.
 
-    `format` is "amc", "bvh", or "auto": AMC where it is on this machine, else BVH (see the module).
-    `extras`: the `mean` and `sd` that undo the scaling.
+    `format` is "amc", "bvh", or "auto": AMC where it is on this machine, else BVH (see
+    `mocap_recordings`). `extras`: the `mean` and `sd` that undo the scaling.
     """
-    return _channels("mocap-7", "real", *_recordings(7, _walks(motions), format), 40, standardise)
+    return _channels("mocap-7", "real", *recordings(7, _walks(motions), format), 40, standardise)
 
 
 def mocap_7_standin(
     *, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto"
 ) -> Dataset:
     """A synthetic walk of the same length and channels."""
-    return _channels(
-        "mocap-7", "stand-in", *_synthetic(7, _walks(motions), format), 40, standardise
-    )
+    return _channels("mocap-7", "stand-in", *synthetic(7, _walks(motions), format), 40, standardise)
 
 
 def _walks(motions: Sequence[int]) -> Sequence[int]:
@@ -92,8 +78,9 @@ def mocap_9(
     likelihood: Literal["HeteroscedasticGaussian", "Gamma"] = "HeteroscedasticGaussian",
     format: Format | Literal["npz"] = "auto",
 ) -> Dataset:
-    """Running: sixteen angles of head and legs, six trials of CMU subject 9 with 100 frames each
-    (HMOGP-LV §5.3.2).
+    """Running: sixteen angles of head and legs, six trials of 100 frames (HMOGP-LV §5.3.2).
+
+    They are of CMU subject 9.
 
     `layout="replicas"` is as in "mocap-8". `layout="channels"` is Giraldo's MOCAP9: the AMC
     channels 6 to 25, counted from 0, of motion 2 against the time in seconds, as in "mocap-7"; then
@@ -105,7 +92,7 @@ def mocap_9(
     """
     if layout == "channels":
         return _channels(
-            "mocap-9", "real", *_recordings(9, (2,), format), 20, standardise, likelihood
+            "mocap-9", "real", *recordings(9, (2,), format), 20, standardise, likelihood
         )
     _check_layout(layout)
     return _replicas(
@@ -126,17 +113,12 @@ def mocap_9_standin(
     """Synthetic runs of the same lengths and channels."""
     if layout == "channels":
         return _channels(
-            "mocap-9", "stand-in", *_synthetic(9, (2,), format), 20, standardise, likelihood
+            "mocap-9", "stand-in", *synthetic(9, (2,), format), 20, standardise, likelihood
         )
     _check_layout(layout)
+    motions, read_from = _synthetic_of("mocap-9", format)
     return _replicas(
-        "mocap-9",
-        "stand-in",
-        *_synthetic_of("mocap-9", format),
-        points,
-        standardise,
-        repetition,
-        seed,
+        "mocap-9", "stand-in", motions, read_from, points, standardise, repetition, seed
     )
 
 
@@ -169,28 +151,26 @@ def _entry(name: str, about: str) -> Entry:
 
     load.__doc__ = f"""{about} with 200 frames each (HMOGP-LV §5.3.2).
 
-    A replica is a trial, an output a degree of freedom of a bone, the input the frame. Frames and, in each trial, each
-    channel have zero mean and unit variance; then `points` frames of each trial are taken at random, without
-    replacement, in the order drawn (None takes all). Held out is replica (d + `repetition`) mod R of output d.
+    A replica is a trial, an output a degree of freedom of a bone, the input the frame. Frames and,
+    in each trial, each channel have zero mean and unit variance; then `points` frames of each trial
+    are taken at random, without replacement, in the order drawn (None takes all). Held out is
+    replica (d + `repetition`) mod R of output d.
 
-    Of the bones' channels those are kept that have the largest signal-to-noise ratios, as many as the documents have.
-    The documents ask for more than 20 dB without defining it; here the ratio is the variance of a moving average over
-    five frames to that of the rest, in the trial where it is smallest; `extras["snr"]` has it in dB.
+    Of the bones' channels those are kept that have the largest signal-to-noise ratios, as many as
+    the documents have. The documents ask for more than 20 dB without defining it; here the ratio is
+    the variance of a moving average over five frames to that of the rest, in the trial where it is
+    smallest; `extras["snr"]` has it in dB.
 
-    `format` is "amc", "bvh", or "auto": AMC where all trials are on this machine, else BVH (see the module).
+    `format` is "amc", "bvh", or "auto": AMC where all trials are on this machine, else BVH (see
+    `mocap_recordings`).
     """
     standin.__doc__ = "Synthetic recordings of the same lengths and channels."
     return Entry(load, standin=standin)
 
 
-# What the documents use
-
-
 @dataclass(frozen=True)
 class Study:
-    """What HMOGP-LV takes of a subject: the trials, the bones on both sides of the body, the number
-    of channels D.
-    """
+    """What HMOGP-LV takes of a subject: trials, bones on both sides, the number of channels D."""
 
     subject: int
     motion: str
@@ -205,117 +185,19 @@ class Study:
         return [channel for channel in COUNTERPARTS if channel.partition(".")[0] in bones]
 
 
+ARM = ("humerus", "radius", "wrist")
+LEG = ("femur", "tibia", "foot")
+NECK = ("lowerneck", "upperneck", "head")
 STUDIES = {
-    "mocap-8": Study(
-        8, "walking", (2, 3, 8, 9), ("humerus", "radius", "wrist", "femur", "tibia"), 16
-    ),
-    "mocap-9": Study(
-        9,
-        "running",
-        (1, 2, 3, 5, 6, 11),
-        ("lowerneck", "upperneck", "head", "femur", "tibia", "foot"),
-        16,
-    ),
-    "mocap-64": Study(64, "golf swing", (3, 4, 5, 7, 8, 9), ("humerus", "radius", "wrist"), 9),
-    "mocap-118": Study(118, "jumping", (3, 4, 11, 17), ("femur", "tibia", "foot"), 12),
+    "mocap-8": Study(8, "walking", (2, 3, 8, 9), (*ARM, "femur", "tibia"), 16),
+    "mocap-9": Study(9, "running", (1, 2, 3, 5, 6, 11), (*NECK, *LEG), 16),
+    "mocap-64": Study(64, "golf swing", (3, 4, 5, 7, 8, 9), ARM, 9),
+    "mocap-118": Study(118, "jumping", (3, 4, 11, 17), LEG, 12),
 }
 
 
-def _counterparts() -> dict[str, str]:
-    root = [f"Hips.{axis}{kind}" for kind in ("position", "rotation") for axis in "XYZ"]
-    trunk = {"lowerback": "LowerBack", "upperback": "Spine", "thorax": "Spine1"}
-    trunk |= {"lowerneck": "Neck", "upperneck": "Neck1", "head": "Head"}
-    arm = {
-        "clavicle": ("Shoulder", "YZ"),
-        "humerus": ("Arm", "YXZ"),
-        "radius": ("ForeArm", "Y"),
-        "wrist": ("Hand", "X"),
-    }
-    arm |= {"hand": ("FingerBase", "ZY"), "fingers": ("HandIndex1", "X"), "thumb": ("Thumb", "ZY")}
-    leg = {
-        "femur": ("UpLeg", "XYZ"),
-        "tibia": ("Leg", "X"),
-        "foot": ("Foot", "XY"),
-        "toes": ("ToeBase", "X"),
-    }
-    channels = {f"root.{i}": channel for i, channel in enumerate(root)}
-    channels |= {
-        f"{bone}.{i}": f"{joint}.{axis}rotation"
-        for bone, joint in trunk.items()
-        for i, axis in enumerate("XYZ")
-    }
-    for limb in (arm, leg):
-        for side in ("Right", "Left"):
-            for bone, (joint, axes) in limb.items():
-                prefix = side[0] if joint == "Thumb" else side
-                for i, axis in enumerate(axes):
-                    channels[f"{side[0].lower()}{bone}.{i}"] = f"{prefix}{joint}.{axis}rotation"
-    return channels
-
-
-COUNTERPARTS = _counterparts()
-"""The 62 channels of AMC in their order, and the channel of BVH that is, or stands for, each."""
-
-NPZ_TRIALS = {"train": (5, 6, 7, 8, 9, 11), "validation": (1, 2), "test": (3, 4)}
-NPZ_CHANNELS = tuple(
-    channel
-    for channel in COUNTERPARTS
-    if channel.partition(".")[0][1:] not in {"hand", "fingers", "thumb", "toes"}
-)
-
-
-# Reading
-
-
-def read_recording(path: Path) -> Motion:
-    """A recording with the channels of AMC, from a file of either format."""
-    if path.suffix == ".amc":
-        motion = read_amc(path)
-        wanted, frames = list(COUNTERPARTS), motion.frames
-    else:
-        motion = read_bvh(path)
-        wanted, frames = list(COUNTERPARTS.values()), motion.frames[1:]
-    column = {channel: c for c, channel in enumerate(motion.channels)}
-    missing = [channel for channel in wanted if channel not in column]
-    if missing:
-        raise DataFormatError(
-            path, f"has no channel {missing[0]!r}; expected the skeleton of the CMU database"
-        )
-    frames = frames[:, [column[channel] for channel in wanted]]
-    return Motion(tuple(COUNTERPARTS), np.unwrap(frames, axis=0, period=360.0), motion.frame_time)
-
-
-def _recordings(subject: int, trials: Sequence[int], format: str) -> tuple[list[Motion], str]:
-    """The recordings and the format they were read from."""
-    _check_format(format, subject)
-    if format == "npz":
-        arrays = read_npz(store.path_of(NPZ), tuple(NPZ_TRIALS))
-        by_trial = {
-            t: arrays[part][i]
-            for part, numbers in NPZ_TRIALS.items()
-            for i, t in enumerate(numbers)
-        }
-        return [Motion(NPZ_CHANNELS, by_trial[trial], FRAME_TIME) for trial in trials], "NPZ"
-    names = [f"{subject:02d}_{trial:02d}" for trial in trials]
-    amc = [f"mocap_amc/{name}.amc" for name in names]
-    if format == "auto":
-        here = all(path in registry() and store.find(registry()[path]) is not None for path in amc)
-        format = "amc" if here else "bvh"
-    paths = amc if format == "amc" else [f"mocap_bvh/{name}.bvh" for name in names]
-    unknown = [path for path in paths if path not in registry()]
-    if unknown:
-        raise ValueError(f"{unknown[0]} is not in the registry of data files; use format='bvh'.")
-    return [read_recording(store.path_of(path)) for path in paths], format.upper()
-
-
 def _recordings_of(name: str, format: str) -> tuple[list[Motion], str]:
-    return _recordings(STUDIES[name].subject, STUDIES[name].trials, format)
-
-
-def _check_format(format: str, subject: int) -> None:
-    formats = ("auto", "amc", "bvh", "npz") if subject == 9 else ("auto", "amc", "bvh")
-    if format not in formats:
-        raise ValueError(f"format={format!r}; choose one of {', '.join(map(repr, formats))}.")
+    return recordings(STUDIES[name].subject, STUDIES[name].trials, format)
 
 
 def _check_layout(layout: str) -> None:
@@ -323,12 +205,10 @@ def _check_layout(layout: str) -> None:
         raise ValueError(f"layout={layout!r}; choose 'replicas' or 'channels'.")
 
 
-# Making a data set
-
-
 def signal_to_noise(frames: Array) -> Array:
-    """[C] ratio in dB of the variance of a moving average of `frames` [T, C] to the variance of
-    what it leaves.
+    """Signal-to-noise ratios [C] of `frames` [T, C] in dB.
+
+    The signal is a moving average, the noise what it leaves; the ratio is that of their variances.
     """
     half = SMOOTHING // 2
     sums = np.cumsum(np.pad(frames, ((half + 1, half), (0, 0)), mode="edge"), axis=0)
@@ -354,7 +234,7 @@ def _replicas(
     shortest = min(len(motion.frames) for motion in motions)
     if points is not None and not 1 <= points <= shortest:
         raise ValueError(f"points={points}; the shortest trial has {shortest} frames.")
-    angles = [_columns(motion, study.candidates) for motion in motions]
+    angles = [columns_of(motion, study.candidates) for motion in motions]
     worst = np.min([signal_to_noise(trial) for trial in angles], axis=0)
     kept = np.sort(np.argsort(-worst, kind="stable")[: study.D])
     X, Y, replica = [], [], []
@@ -395,7 +275,7 @@ def _channels(
     likelihood: str = "HeteroscedasticGaussian",
 ) -> Dataset:
     outputs = list(COUNTERPARTS)[6 : 6 + D]
-    Y = np.concatenate([_columns(motion, outputs) for motion in motions])
+    Y = np.concatenate([columns_of(motion, outputs) for motion in motions])
     mean, sd = np.zeros(D), np.ones(D)
     if likelihood == "Gamma":
         top = Y.max(axis=0)
@@ -418,7 +298,7 @@ def _channels(
     )
 
 
-def _columns(motion: Motion, channels: Sequence[str]) -> Array:
+def columns_of(motion: Motion, channels: Sequence[str]) -> Array:
     return motion.frames[:, [motion.channels.index(channel) for channel in channels]]
 
 
@@ -427,73 +307,8 @@ def _scaled(table: Array) -> tuple[Array, Array, Array]:
     return standardised(np.where(table.std(axis=0) < 1e-6, table[0], table))
 
 
-# Stand-ins
-
-FRAMES = {
-    7: dict(enumerate((316, 329, 415, 449, 517, 417, 379, 362, 306, 301, 315, 263), start=1)),
-    8: {2: 309, 3: 353, 8: 283, 9: 293},
-    9: {1: 148, 2: 130, 3: 128, 5: 143, 6: 141, 11: 165},
-    64: {3: 444, 4: 412, 5: 387, 7: 376, 8: 364, 9: 452},
-    118: {3: 497, 4: 645, 11: 691, 17: 646},
-}
-MANNER = {7: (2.2, 0.2), 8: (2.2, 0.2), 9: (1.6, 0.33), 64: (0.8, 0.14), 118: (0.9, 0.36)}
-"""Periods of the motion in a trial, and how much trials differ."""
-NOISY = {
-    8: ("lhumerus.2", "rfemur.2"),
-    9: ("lowerneck.0", "lowerneck.2", "upperneck.0", "head.0", "rfoot.1"),
-    64: ("lwrist.0",),
-}
-"""Channels that the rule on noise leaves out of the recordings in BVH."""
-
-
-def _synthetic(subject: int, trials: Sequence[int], format: str) -> tuple[list[Motion], str]:
-    """Mixtures of five periodic motions, which all trials share up to their pace, phase and a
-    little of their own.
-    """
-    _check_format(format, subject)
-    rng = np.random.default_rng(subject)
-    C, L, harmonics = len(COUNTERPARTS), 5, np.arange(1, 4)
-    periods, spread = MANNER[subject]
-    mixing = rng.uniform(1.0, 20.0, (C, 1)) * rng.standard_normal((C, L))
-    weights = rng.standard_normal((2, L, 3)) / harmonics
-    still = [
-        c
-        for c, name in enumerate(COUNTERPARTS)
-        if name.partition(".")[0][1:] in {"clavicle", "fingers"}
-    ]
-    noise = np.full(C, 0.015)
-    noise[[list(COUNTERPARTS).index(channel) for channel in NOISY.get(subject, ())]] = 0.5
-    noise *= np.sqrt((mixing**2).sum(axis=1))
-    motions = []
-    for trial in trials:
-        T = 120 if format == "npz" else FRAMES[subject][trial]
-        pace, phase = periods * rng.uniform(0.94, 1.06), spread * rng.standard_normal()
-        angle = (2.0 * np.pi * pace * np.linspace(0.0, 1.0, T) + phase)[:, None] * harmonics
-        own = weights + spread * rng.standard_normal(weights.shape) / harmonics
-        shared = np.cos(angle) @ own[0].T + np.sin(angle) @ own[1].T
-        frames = rounded(shared @ mixing.T + noise * rng.standard_normal((T, C)))
-        frames[:, still] = 0.0
-        motions.append(Motion(tuple(COUNTERPARTS), frames, FRAME_TIME))
-    return motions, "synthetic"
-
-
 def _synthetic_of(name: str, format: str) -> tuple[list[Motion], str]:
-    return _synthetic(STUDIES[name].subject, STUDIES[name].trials, format)
-
-
-def _motion_shape(read: Callable[[Path], Motion]) -> Callable[[Path], str]:
-    def shape(path: Path) -> str:
-        motion = read(path)
-        return f"{len(motion.frames)} frames x {len(motion.channels)} channels"
-
-    return shape
-
-
-def _npz_shape(path: Path) -> str:
-    arrays = read_npz(path, tuple(NPZ_TRIALS))
-    return ", ".join(
-        f"{part} {' x '.join(map(str, array.shape))}" for part, array in arrays.items()
-    )
+    return synthetic(STUDIES[name].subject, STUDIES[name].trials, format)
 
 
 ENTRIES = {
@@ -508,9 +323,4 @@ ENTRIES = {
     "mocap-118": _entry(
         "mocap-118", "Jumping: twelve angles of both legs, four trials of CMU subject 118"
     ),
-}
-SHAPES: dict[str, Callable[[Path], str]] = {
-    "mocap_bvh/*.bvh": _motion_shape(read_bvh),
-    "mocap_amc/*.amc": _motion_shape(read_amc),
-    NPZ: _npz_shape,
 }

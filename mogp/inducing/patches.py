@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from check_shapes import inherit_check_shapes
 
 from mogp.data import MultiOutputData
 from mogp.inducing.points import InducingPoints
@@ -14,12 +15,23 @@ from mogp.kernels import KernelStack, Patches, PatchStack
 
 
 class InducingPatches(InducingPoints):
-    """Inducing patches `Z [M, E]` shared by the kernels of a `PatchStack`, or `[G, M, E]`, a set
-    for each.
+    """Inducing patches: values of the patch responses of convolutional latent GPs.
 
     The inducing variables are responses of patches, `u_g = r_g(Z_g)`, where the latent GPs are
     functions of images: `Kuu [G, M, M]` is the covariance between patches and `Kuf [G, M, N]` that
     of patches with images.
+
+    Args:
+        Z: `[M, E]` patches shared by the kernels of a `PatchStack`, or `[G, M, E]`, a set for each.
+        patches: how images are cut.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import InducingPatches
+    >>> from mogp.kernels import Patches, PatchStack
+    >>> patches = Patches(image=(4, 4), patch=(2, 2))
+    >>> points = InducingPatches(np.eye(4), patches)
+    >>> points.Kuf(PatchStack(patches.kernels(3)), np.ones((5, 16))).shape.as_list()
+    [3, 4, 5]
     """
 
     def __init__(self, Z: npt.ArrayLike, patches: Patches) -> None:
@@ -36,12 +48,14 @@ class InducingPatches(InducingPoints):
         """Pixels of an image."""
         return self.patches.pixels
 
+    @inherit_check_shapes
     def Kuu(self, kernels: KernelStack) -> tf.Tensor:
-        """`[G, M, M]`."""
+        """Covariances `[G, M, M]` between the responses of the patches."""
         return self._stack(kernels).responses.K(tf.convert_to_tensor(self.Z))
 
+    @inherit_check_shapes
     def Kuf(self, kernels: KernelStack, X: tf.Tensor) -> tf.Tensor:
-        """`[G, M, N]` for images `X [N, pixels]`."""
+        """Covariances `[G, M, N]` of patch responses with image functions at `X [N, pixels]`."""
         return self._stack(kernels).Kuf(tf.convert_to_tensor(self.Z), X)
 
     def _stack(self, kernels: KernelStack) -> PatchStack:
@@ -59,8 +73,21 @@ def patch_subset(
     sets: int | None = None,
     seed: int = 0,
 ) -> InducingPatches:
-    """A random subset of the distinct patches of the images; `sets` of them (all alike at the
-    start), or one shared.
+    """A random subset of the distinct patches of some images.
+
+    Args:
+        data: the images, `[N, pixels]`, or data whose inputs they are.
+        patches: how images are cut.
+        count: inducing patches in a set, `M`.
+        sets: number of sets, which start alike; None for one that all kernels share.
+        seed: seed of the choice.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import patch_subset
+    >>> from mogp.kernels import Patches
+    >>> images = np.arange(32.0).reshape(2, 16)
+    >>> patch_subset(images, Patches(image=(4, 4), patch=(2, 2)), count=6).Z.shape.as_list()
+    [6, 4]
     """
     if count < 1:
         raise ValueError(f"{count} inducing patches were asked for; at least 1 is needed.")

@@ -8,6 +8,7 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from check_shapes import check_shapes
 from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
@@ -16,15 +17,25 @@ from mogp.kernels import ConvolvedStack, KernelStack, with_replica
 
 
 class InducingPoints(gpflow.Module):
-    """Inducing inputs `Z [M, P]` shared by all kernels, or `[G, M, P]`, a set for each.
+    """Values of the latent GPs at inducing inputs, `u_g = u_g(Z_g)`.
 
-    With `u_g = u_g(Z_g)`, `Kuu [G, M, M]` and `Kuf [G, M, N]` are covariances of those values and
-    of the latent GPs.
+    `Kuu [G, M, M]` holds the covariances of those values, `Kuf [G, M, N]` those with the latent GPs
+    at other inputs.
 
     Args:
-        Z: start values.
+        Z: start values, `[M, P]` shared by all kernels, or `[G, M, P]`, a set for each.
         unit: read every point as `z / |z|`, a point of the unit sphere, wherever `Z` itself goes in
             training.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from gpflow.kernels import Matern32, SquaredExponential
+    >>> from mogp.inducing import InducingPoints
+    >>> from mogp.kernels import KernelStack
+    >>> points = InducingPoints(np.linspace(0, 1, 4))
+    >>> kernels = KernelStack([SquaredExponential(), Matern32()])
+    >>> points.Kuf(kernels, tf.zeros([7, 1], tf.float64)).shape.as_list()
+    [2, 4, 7]
     """
 
     def __init__(self, Z: npt.ArrayLike, unit: bool = False) -> None:
@@ -44,12 +55,12 @@ class InducingPoints(gpflow.Module):
 
     @property
     def num_inducing(self) -> int:
-        """Points in a set, `M`."""
+        """Number of points in a set, `M`."""
         return int(self.Z.shape[-2])
 
     @property
     def input_dim(self) -> int:
-        """Columns of the inputs that the model reads."""
+        """Number of input columns that the model reads, `P`."""
         return int(self.Z.shape[-1])
 
     @property
@@ -63,25 +74,36 @@ class InducingPoints(gpflow.Module):
         Z = tf.convert_to_tensor(self.Z)
         return tf.math.l2_normalize(Z, axis=-1) if self.unit else Z
 
+    @check_shapes("return: [G, M, M]")
     def Kuu(self, kernels: KernelStack) -> tf.Tensor:
-        """`[G, M, M]`."""
+        """Covariances `[G, M, M]` of the inducing variables."""
         return kernels.K(self.inputs)
 
+    @check_shapes("X: [N, P]", "return: [G, M, N]")
     def Kuf(self, kernels: KernelStack, X: tf.Tensor) -> tf.Tensor:
-        """`[G, M, N]` for `X [N, P]`."""
+        """Covariances `[G, M, N]` with the latent GPs at `X [N, P]`, which may be sparse."""
         return kernels.K(self.inputs, X)
 
+    @check_shapes("X: [N, P]", "return: [Q, M, J, N]")
     def with_functions(self, kernels: ConvolvedStack, X: tf.Tensor) -> tf.Tensor:
-        """Covariances with the functions of a convolution process before weighting,
-        `[Q, M, J, N]`.
-        """
+        """Covariances `[Q, M, J, N]` with unweighted functions of a convolution process at `X`."""
         return kernels.with_latents(self.inputs, X)
 
 
 class ReplicaPoints(InducingPoints):
-    """Inducing inputs `Z [M, P]` or `[G, M, P]` that each belong to a replica, `[M]` or `[G, M]`.
+    """Inducing inputs that each belong to a replica: kernels read `[z, r]`.
 
-    Kernels read `[z, r]`. The inputs are trained, the replica numbers are not.
+    The inputs are trained, the replica numbers are not.
+
+    Args:
+        Z: start values, `[M, P]` or `[G, M, P]`.
+        replica: `[M]` or `[G, M]` whole numbers.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import ReplicaPoints
+    >>> points = ReplicaPoints(Z=[[0.0], [0.5]], replica=[0, 1])
+    >>> points.inputs.numpy().tolist()
+    [[0.0, 0.0], [0.5, 1.0]]
     """
 
     def __init__(self, Z: npt.ArrayLike, replica: npt.ArrayLike) -> None:
@@ -95,12 +117,12 @@ class ReplicaPoints(InducingPoints):
 
     @property
     def input_dim(self) -> int:
-        """Columns of the inputs that the model reads, the replica number among them."""
+        """Number of input columns that the model reads, the replica number among them."""
         return super().input_dim + 1
 
     @property
     def inputs(self) -> tf.Tensor:
-        """`[…, M, P + 1]`."""
+        """The points with their replica numbers, `[…, M, P + 1]`."""
         return with_replica(self.Z, self.replica)
 
 
@@ -111,15 +133,41 @@ def kmeans_points(
     seed: int = 0,
     unit: bool = False,
 ) -> InducingPoints:
-    """Centres of `count` clusters of the inputs; `sets` of them (all alike at the start), or one
-    shared set.
+    """Inducing inputs at the centres of clusters of the inputs.
+
+    Args:
+        data: the inputs, `[N, P]`, or data that have them.
+        count: inducing inputs in a set, `M`.
+        sets: number of sets, which start alike; None for one that all kernels share.
+        seed: seed of the clustering.
+        unit: as in `InducingPoints`.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import kmeans_points
+    >>> X = np.array([0.0, 0.1, 0.2, 5.0, 5.1, 5.2])
+    >>> np.sort(np.round(kmeans_points(X, count=2).Z[:, 0])).tolist()
+    [0.0, 5.0]
     """
     return given_points(cluster_centres(_distinct(data), count, seed), sets, unit)
 
 
+@check_shapes("X: [N, P]", "return: [M, P]")
 def cluster_centres(X: Matrix, count: int, seed: int = 0) -> Array:
-    """Centres `[count, P]` of clusters of the rows of `X [N, P]`, dense or sparse; the rows
-    themselves if too few.
+    """Centres of clusters of the rows of a matrix; the rows themselves if there are too few.
+
+    Args:
+        X: `[N, P]`, dense or sparse.
+        count: number of clusters, `M`.
+        seed: seed of the clustering.
+
+    Returns:
+        `[M, P]`.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import cluster_centres
+    >>> X = np.array([[0.0, 0.0], [0.0, 0.2], [9.0, 0.0], [9.0, 0.2]])
+    >>> np.sort(np.round(cluster_centres(X, count=2)), axis=0).tolist()
+    [[0.0, 0.0], [9.0, 0.0]]
     """
     if _too_many(count, X.shape[0]):
         few: Array = X.toarray() if is_sparse(X) else X
@@ -132,8 +180,19 @@ def cluster_centres(X: Matrix, count: int, seed: int = 0) -> Array:
 def subset_points(
     data: MultiOutputData | npt.ArrayLike, count: int, sets: int | None = None, seed: int = 0
 ) -> InducingPoints:
-    """A random subset of the distinct inputs; `sets` of them (all alike at the start), or one
-    shared set.
+    """A random subset of the distinct inputs as inducing inputs.
+
+    Args:
+        data: the inputs, `[N, P]`, or data that have them.
+        count: inducing inputs in a set, `M`.
+        sets: number of sets, which start alike; None for one that all kernels share.
+        seed: seed of the choice.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import subset_points
+    >>> points = subset_points(np.linspace(0, 1, 100), count=10, sets=3)
+    >>> points.Z.shape.as_list()
+    [3, 10, 1]
     """
     X = _distinct(data)
     if _too_many(count, X.shape[0]):
@@ -142,19 +201,41 @@ def subset_points(
 
 
 def given_points(Z: npt.ArrayLike, sets: int | None = None, unit: bool = False) -> InducingPoints:
-    """The points given, `[M, P]`, as one shared set or copied to `sets` of them."""
+    """The given inducing inputs, as one shared set or copied to several.
+
+    Args:
+        Z: `[M, P]`.
+        sets: number of sets, which start alike; None for one that all kernels share.
+        unit: as in `InducingPoints`.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import given_points
+    >>> given_points(np.linspace(0, 1, 5), sets=2).Z.shape.as_list()
+    [2, 5, 1]
+    """
     points = np.asarray(Z, dtype=float)
     points = points[:, None] if points.ndim == 1 else points
     return InducingPoints(points if sets is None else np.repeat(points[None], sets, axis=0), unit)
 
 
 def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
-    """About `count` rows for each output, evenly spaced through its rows, with their replica
-    numbers.
+    """About `count` rows of each output, evenly spaced, with their replica numbers.
 
     The rows of an output are taken in the order of the data: replica by replica, as a rule. Output
     `d` of `D` begins `d / D` of a stride later than the first, so that outputs which share their
     inputs take different ones. Rows that occur twice are kept once, so that there may be fewer.
+
+    Args:
+        data: outputs with replicas.
+        count: rows to take of each output.
+
+    >>> import numpy as np
+    >>> from mogp.data import MultiOutputData
+    >>> from mogp.inducing import replica_points
+    >>> x = np.linspace(0, 1, 6)
+    >>> data = MultiOutputData.from_list([(x, x**2), (x, x**3)])
+    >>> replica_points(data, count=3).inputs.shape.as_list()
+    [6, 2]
     """
     if count < 1:
         raise ValueError(f"{count} inducing points were asked for; at least 1 is needed.")

@@ -1,6 +1,4 @@
-"""Inducing points in a subspace of the inputs: few coordinates each, whatever the number of
-inputs.
-"""
+"""Inducing points in a subspace of the inputs: few coordinates, however many inputs there are."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from check_shapes import check_shapes, inherit_check_shapes
 from scipy.sparse.linalg import svds
 
 from mogp.data.labels import LabelData, Matrix, is_sparse
@@ -16,24 +15,29 @@ from mogp.kernels import KernelStack
 from mogp.kernels.products import inner, square_norms
 
 _SMALLEST_SQUARE = 1e-12
-"""Of the length of a point that is brought to length one; as in `tf.math.l2_normalize`."""
+"""Least square length of a point that is scaled to length one, as in `tf.math.l2_normalize`."""
 
 
 class SubspacePoints(InducingPoints):
-    r"""Inducing inputs $Z = A\tilde X$ with coordinates $A$ `[M, R]` on a basis $\tilde X$
-    `[R, P]`.
+    r"""Inducing inputs $Z = A\tilde X$ with coordinates $A$ on a basis $\tilde X$.
 
     Kernels that read inputs through inner products alone need $Z Z^\top = A G A^\top$ with
-    $G = \tilde X\tilde X^\top$, and $Z x = A(\tilde X x)$: $Z$ is never formed, and nothing of a
-    step costs $PM$. With weights on single inputs (a lengthscale each) $G$ would change with the
-    weights, and $Z$ is formed, as it is where the basis is trained: only the number of parameters
-    is less.
+    $G = \tilde X\tilde X^\top$, and $Z x = A(\tilde X x)$: $Z$ is never formed, and nothing in a
+    step costs $PM$. With weights on single inputs (a lengthscale for each) $G$ would change with
+    the weights, and $Z$ is formed, as it is where the basis is trained: only the number of
+    parameters is smaller.
 
     Args:
-        A: start values of the coordinates.
-        basis: $\tilde X$.
+        A: `[M, R]` start values of the coordinates.
+        basis: $\tilde X$, `[R, P]`.
         train_basis: the basis is a parameter too; otherwise it is a constant.
         unit: read every point as $z/|z|$.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import SubspacePoints
+    >>> points = SubspacePoints(A=[[1.0, 0.0], [1.0, 2.0]], basis=np.eye(2, 1000))
+    >>> points.inputs.shape.as_list(), points.A.shape.as_list()
+    ([2, 1000], [2, 2])
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class SubspacePoints(InducingPoints):
                 f"coordinates of shape {tuple(self.Z.shape)} on a basis of shape"
                 f" {directions.shape}; expected [M, R] and [R, P]."
             )
+        # The base class checked the coordinates under the name of the inputs, which they are not.
         self.A = self.Z
         del self.Z
         fixed = tf.constant(directions, gpflow.default_float())
@@ -54,12 +59,12 @@ class SubspacePoints(InducingPoints):
 
     @property
     def num_inducing(self) -> int:
-        """Points, `M`."""
+        """Number of points, `M`."""
         return int(self.A.shape[0])
 
     @property
     def input_dim(self) -> int:
-        """Columns of the inputs that the model reads."""
+        """Number of input columns that the model reads, `P`."""
         return int(self.basis.shape[1])
 
     @property
@@ -73,16 +78,18 @@ class SubspacePoints(InducingPoints):
         Z = tf.linalg.matmul(self.A, self.basis)
         return tf.math.l2_normalize(Z, axis=-1) if self.unit else Z
 
+    @inherit_check_shapes
     def Kuu(self, kernels: KernelStack) -> tf.Tensor:
-        """`[G, M, M]`."""
+        """Covariances `[G, M, M]` of the inducing variables."""
         if self._forms_Z(kernels):
             return kernels.K(self.inputs)
         A, lengths = self._coordinates()
         products = tf.linalg.matmul(tf.linalg.matmul(A, self._gram), A, transpose_b=True)
         return kernels.from_products(products, lengths, lengths)
 
+    @inherit_check_shapes
     def Kuf(self, kernels: KernelStack, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-        """`[G, M, N]` for `X [N, P]`."""
+        """Covariances `[G, M, N]` with the latent GPs at `X [N, P]`, which may be sparse."""
         if self._forms_Z(kernels):
             return kernels.K(self.inputs, X)
         A, lengths = self._coordinates()
@@ -114,10 +121,25 @@ def subspace_points(
     unit: bool = False,
     seed: int = 0,
 ) -> SubspacePoints:
-    r"""Points in the span of the `rank` leading right singular vectors $V$ of the inputs,
-    $\tilde X = V^\top$.
+    r"""Points in the span of the leading right singular vectors $V$ of the inputs.
 
-    They start at the centres of `count` clusters of the coordinates $XV$.
+    The basis is $\tilde X = V^\top$; the points start at the centres of clusters of the coordinates
+    $XV$.
+
+    Args:
+        data: the inputs, `[N, P]`, dense or sparse, or data that have them.
+        count: inducing inputs, `M`.
+        rank: singular vectors, `R`.
+        train_basis: the basis is a parameter too; otherwise it is a constant.
+        unit: read every point as $z/|z|$.
+        seed: seed of the singular vectors and of the clustering.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import subspace_points
+    >>> X = np.random.default_rng(0).normal(size=(50, 20))
+    >>> points = subspace_points(X, count=8, rank=3)
+    >>> points.A.shape.as_list(), points.basis.shape.as_list()
+    ([8, 3], [3, 20])
     """
     X: Matrix = (
         data.X
@@ -130,9 +152,23 @@ def subspace_points(
     return SubspacePoints(cluster_centres(X @ basis.T, count, seed), basis, train_basis, unit)
 
 
+@check_shapes("X: [N, P]", "return: [R, P]")
 def leading_directions(X: Matrix, rank: int, seed: int = 0) -> npt.NDArray[np.float64]:
-    """The `rank` leading right singular vectors of `X [N, P]`, `[rank, P]`, orthonormal, the
-    largest first.
+    """The leading right singular vectors of a matrix, orthonormal, the largest first.
+
+    Args:
+        X: `[N, P]`, dense or sparse.
+        rank: how many, `R`.
+        seed: seed of the iteration's start.
+
+    Returns:
+        `[R, P]`.
+
+    >>> import numpy as np
+    >>> from mogp.inducing import leading_directions
+    >>> X = np.diag([3.0, 2.0, 1.0])
+    >>> np.abs(np.round(leading_directions(X, rank=2), 3)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
     most = min(X.shape)
     if not 1 <= rank <= most:

@@ -15,19 +15,20 @@ from mogp.kernels.unit import unit_kernels
 
 
 class ConvolvedStack(KernelStack):
-    r"""Latent GPs $u_q^i$ and the functions
-    $f_j = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u_q^i(r)\,dr$.
+    r"""Latent GPs, and the functions of a convolution process that smooth and mix them.
 
-    $\mathcal E(\cdot\mid\mathbf A)$ is the Gaussian density with diagonal covariance $\mathbf A$.
-    With $L_q = \ell_q^2$
+    $$f_j(x) = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u_q^i(r)\,dr,$$
+
+    where $\mathcal E(\cdot\mid\mathbf A)$ is the Gaussian density with diagonal covariance
+    $\mathbf A$. With $L_q = \ell_q^2$
 
     $$\mathrm{cov}(u_q, u_q) = \bar{\mathcal E}_q(\tau\mid L_q),\quad
       \mathrm{cov}(f_j, u_q^i) = S^i_{jq}\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q),$$
     $$\mathrm{cov}(f_j, f_{j'})
       = \sum_{q,i} S^i_{jq}S^i_{j'q}\,\bar{\mathcal E}_q(\tau\mid\kappa_j + \kappa_{j'} + L_q),$$
+    $$\bar{\mathcal E}_q(\tau\mid\mathbf A)
+      = (|L_q|/|\mathbf A|)^{1/2}\exp(-\tfrac12\tau^\top\mathbf A^{-1}\tau).$$
 
-    where
-    $\bar{\mathcal E}_q(\tau\mid\mathbf A) = (|L_q|/|\mathbf A|)^{1/2}\exp(-\tfrac12\tau^\top\mathbf A^{-1}\tau)$.
     So $u_q$ has unit variance, and the functions tend to those of the LMC with weights $S$ as
     $\kappa\to0$. As a stack of kernels, it is that of the $Q$ latent GPs.
 
@@ -35,15 +36,21 @@ class ConvolvedStack(KernelStack):
         functions: $J$.
         latents: $Q$.
         input_dim: $P$.
-        lengthscales: start value(s) of $\ell_q$, one for all or one each.
-        smoothing: start value(s) of the widths $\sqrt{\kappa_j}$: one for all, one a function, or
-            `[J, P]`.
+        lengthscales: start value(s) of $\ell_q$, one for all or one for each.
+        smoothing: start value(s) of the widths $\sqrt{\kappa_j}$: one for all, one for each
+            function, or `[J, P]`.
         S: `[J, R Q]` start values of the weights, copy by copy; if None, rows of length one in
             random directions.
         copies: $R$ independent copies of every latent GP.
         normalised: $\mathcal E$ in place of $\bar{\mathcal E}$, as in the thesis: variances then
             depend on the lengthscales to the power of the number of inputs.
-        seed: of the draw of $S$.
+        seed: seed of the draw of $S$.
+
+    >>> import numpy as np
+    >>> from mogp.kernels import ConvolvedStack
+    >>> kernels = ConvolvedStack(2, 1, input_dim=1, smoothing=[0.01, 2.0], S=[[1.0], [1.0]])
+    >>> np.round(kernels.variances(), 3).tolist()
+    [1.0, 0.333]
     """
 
     def __init__(
@@ -81,29 +88,32 @@ class ConvolvedStack(KernelStack):
 
     @property
     def num_functions(self) -> int:
-        """Functions, `J`."""
+        """The number of functions, `J`."""
         return int(self.S.shape[0])
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """Of the latent GPs: see `KernelStack.K`."""
+        """Covariances of the latent GPs: see `KernelStack.K`."""
         K = super().K(X, X2)
         return self._amplitude(self._L())[:, None, None] * K if self.normalised else K
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        """Of the latent GPs: see `KernelStack.K_diag`."""
+        """Variances of the latent GPs: see `KernelStack.K_diag`."""
         variances = super().K_diag(X)
         return self._amplitude(self._L())[:, None] * variances if self.normalised else variances
 
     def of_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
-        """Covariance of every function with itself, `[J, N, N']`, from `X [N, P]` or `[J, N, P]`
-        and `X2` likewise.
+        """Covariance of every function with itself, `[J, N, N']`.
+
+        Args:
+            X: `[N, P]` or `[J, N, P]`, with separate inputs for each function.
+            X2: `[N', P]` or `[J, N', P]`.
         """
         A = 2 * self._kappa()[:, None] + self._spread()
         by_latent = self._gaussian(A, _each(X, 2), _each(X2, 2))
         return tf.einsum("jq,jqnm->jnm", self._powers(), by_latent)
 
     def variances(self) -> tf.Tensor:
-        """Of the functions at any input, `[J]`."""
+        """Variances `[J]` of the functions, which are the same at every input."""
         A = 2 * self._kappa()[:, None] + self._spread()
         return tf.reduce_sum(self._powers() * self._amplitude(A), 1)
 
@@ -116,7 +126,9 @@ class ConvolvedStack(KernelStack):
     def between_functions(self, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
         """Covariance of every function at `X` with every function at `X2`, `[J, N, J, N']`.
 
-        `X [N, P]`, or `[J, N, P]` with inputs of its own for each function; `X2` likewise.
+        Args:
+            X: `[N, P]` or `[J, N, P]`, with separate inputs for each function.
+            X2: `[N', P]` or `[J, N', P]`.
         """
         left = X[None, None, None] if X.shape.rank == 2 else X[:, None, None]
         right = X2[None, None, None] if X2.shape.rank == 2 else X2[None, :, None]
@@ -124,37 +136,40 @@ class ConvolvedStack(KernelStack):
         return tf.einsum("jiq,kiq,jkqnm->jnkm", self._by_copy(), self._by_copy(), by_latent)
 
     def with_latents(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """Covariances of latent GPs at `Z [M, P]` or `[Q, M, P]` with functions at `X [N, P]`
-        before weighting by `S`:
+        """Covariances `[Q, M, J, N]` of latent GPs with functions, before weighting by `S`.
 
-        `[Q, M, J, N]`.
+        Args:
+            Z: `[M, P]` or `[Q, M, P]` inputs of the latent GPs.
+            X: `[N, P]` inputs of the functions.
         """
         return self._with_functions(self._spread(), Z, X)
 
     def smoothed(self, Z: tf.Tensor, t: tf.Tensor) -> tf.Tensor:
-        r"""Covariance `[Q, M, M]` of the latent GPs smoothed by Gaussians of variances `t [Q, P]`,
-        with variance one:
+        r"""Covariance `[Q, M, M]` of the latent GPs after smoothing, scaled to variance one.
 
-        $\exp(-\tfrac12\tau^\top(L_q + 2t_q)^{-1}\tau)$.
+        $$\exp(-\tfrac12\tau^\top(L_q + 2t_q)^{-1}\tau).$$
+
+        Args:
+            Z: `[Q, M, P]`.
+            t: `[Q, P]` variances of the Gaussians that smooth.
         """
         A = self._spread() + 2 * t
         return self._gaussian(A, Z, Z) / self._amplitude(A)[:, None, None]
 
     def with_smoothed(self, Z: tf.Tensor, t: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """As `with_latents`, for the latent GPs of `smoothed`."""
+        """Covariances as in `with_latents`, for the latent GPs of `smoothed`."""
         scale = tf.math.rsqrt(self._amplitude(self._spread() + 2 * t))
         return scale[:, None, None, None] * self._with_functions(self._spread() + t, Z, X)
 
     def _with_functions(self, A: tf.Tensor, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """`[Q, M, J, N]`, from the variances `A [Q, P]` before the functions' own smoothing is
-        added.
-        """
+        """`[Q, M, J, N]`, from variances `A [Q, P]` without the functions' smoothing."""
         by_function = self._gaussian(self._kappa()[:, None] + A, _each(Z, 1), _each(X, 2))
         return tf.transpose(by_function, [1, 2, 0, 3])
 
     def _gaussian(self, A: tf.Tensor, X: tf.Tensor, X2: tf.Tensor) -> tf.Tensor:
         """`[..., N, N']` values for variances `A [..., P]`."""
         scale = tf.math.rsqrt(A)[..., None, :]
+        # Rounding may leave distances a little below zero, where the exponential exceeds one.
         distance = tf.maximum(square_distance(X * scale, X2 * scale), 0)
         return self._amplitude(A)[..., None, None] * tf.exp(-0.5 * distance)
 
@@ -188,26 +203,31 @@ class ConvolvedStack(KernelStack):
 
 
 class SmoothedStack(ConvolvedStack):
-    r"""A convolution process over latent GPs that are smoothed themselves (the "inducing kernels"
-    of Giraldo, §6.3).
+    r"""A convolution process over latent GPs that are themselves smoothed ("inducing kernels").
 
-    With $\iota_q^i = W_q\int\mathcal E(\cdot - r\mid t_q)\,u_q^i(r)\,dr$ the functions are
+    This is the model of Giraldo, §6.3. With
+    $\iota_q^i = W_q\int\mathcal E(\cdot - r\mid t_q)\,u_q^i(r)\,dr$ the functions are
     $f_j = \sum_{q,i}S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,\iota_q^i(r)\,dr$, and
 
-    $$\mathrm{cov}(\iota_q, \iota_q) = W_q^2\,\bar{\mathcal E}_q(\tau\mid L_q + 2t_q),\quad
-      \mathrm{cov}(f_j, \iota_q^i) = S^i_{jq}W_q^2\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q +
-        2t_q),$$
+    $$\mathrm{cov}(\iota_q, \iota_q) = W_q^2\,\bar{\mathcal E}_q(\tau\mid L_q + 2t_q),$$
+    $$\mathrm{cov}(f_j, \iota_q^i)
+      = S^i_{jq}W_q^2\,\bar{\mathcal E}_q(\tau\mid\kappa_j + L_q + 2t_q),$$
     $$\mathrm{cov}(f_j, f_{j'}) = \sum_{q,i} S^i_{jq}S^i_{j'q}W_q^2\,
       \bar{\mathcal E}_q(\tau\mid\kappa_j + \kappa_{j'} + L_q + 2t_q).$$
 
     So it is a convolution process with $L_q + 2t_q$ and $SW$ in place of $L_q$ and $S$: more
-      parameters, no more
-    functions. As a stack of kernels, it is that of the $Q$ processes $\iota_q$.
+    parameters, no more functions. As a stack of kernels, it is that of the $Q$ processes $\iota_q$.
 
     Args:
-        width: start value(s) of $\sqrt{t_q}$: one for all, one a latent GP, or `[Q, P]`.
-        W: start value(s) of $W_q$, one for all or one each.
-        functions, latents, input_dim, options: as for `ConvolvedStack`.
+        functions, latents, input_dim, options: as in `ConvolvedStack`.
+        width: start value(s) of $\sqrt{t_q}$: one for all, one for each latent GP, or `[Q, P]`.
+        W: start value(s) of $W_q$, one for all or one for each.
+
+    >>> import numpy as np
+    >>> from mogp.kernels import SmoothedStack
+    >>> kernels = SmoothedStack(2, 1, input_dim=1, width=0.01, W=3.0, smoothing=0.01, S=[[1], [2]])
+    >>> np.round(kernels.variances()).tolist()
+    [9.0, 36.0]
     """
 
     def __init__(
@@ -224,11 +244,11 @@ class SmoothedStack(ConvolvedStack):
         self.W = gpflow.Parameter(np.broadcast_to(np.asarray(W, dtype=float), (latents,)))
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """Of the smoothed latent GPs: see `KernelStack.K`."""
+        """Covariances of the smoothed latent GPs: see `KernelStack.K`."""
         return self._gaussian(self._spread(), X, X if X2 is None else X2)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        """Of the smoothed latent GPs: see `KernelStack.K_diag`."""
+        """Variances of the smoothed latent GPs: see `KernelStack.K_diag`."""
         return tf.broadcast_to(
             self._amplitude(self._spread())[:, None], [len(self), tf.shape(X)[-2]]
         )
@@ -253,8 +273,9 @@ def widths(given: npt.ArrayLike, count: int, input_dim: int) -> npt.NDArray[np.f
 
 
 def _each(X: tf.Tensor, leading: int) -> tf.Tensor:
-    """`[N, P]` as `[1, 1, N, P]`; functions' sets (`leading` 2) as `[J, 1, N, P]`, latents' (1) as
-    `[1, Q, N, P]`.
+    """`[N, P]` as `[1, 1, N, P]`; sets of functions as `[J, 1, N, P]`, of latents as `[1, Q, N, P]`.
+
+    `leading` is 2 for sets of functions, 1 for sets of latents.
     """
     if X.shape.rank == 2:
         return X[None, None]

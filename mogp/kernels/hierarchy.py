@@ -1,6 +1,4 @@
-"""Kernels over a tree of replicas: every row of inputs carries, as its last column, the number of
-its replica.
-"""
+"""Kernels over a tree of replicas: rows of inputs carry, as last column, their replica's number."""
 
 from __future__ import annotations
 
@@ -16,13 +14,19 @@ from gpflow.kernels import Kernel
 
 
 class SameNode(Kernel):
-    r"""$k(r, r') = \mathbb 1[\text{node}(r) = \text{node}(r')]$ for replica numbers in one input
-    column.
+    r"""Whether two replicas hang from the same node of a tree.
+
+    $$k(r, r') = \mathbb 1[\text{node}(r) = \text{node}(r')].$$
 
     Args:
         column: the input column that holds the replica number.
-        nodes: `[R]` the node that each replica hangs from; None if every replica is a node of its
-            own.
+        nodes: `[R]` the node that each replica hangs from; None if every replica is a node.
+
+    >>> import numpy as np
+    >>> from mogp.kernels import SameNode
+    >>> k = SameNode(column=0, nodes=[0, 0, 1])
+    >>> k(np.array([[0.0], [1.0], [2.0]])).numpy().tolist()
+    [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
 
     def __init__(self, column: int, nodes: npt.ArrayLike | None = None) -> None:
@@ -38,7 +42,7 @@ class SameNode(Kernel):
         return tf.cast(a[..., :, None] == b[..., None, :], X.dtype)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        """Ones."""
+        """Ones, `[..., N]`."""
         return tf.ones(tf.shape(X)[:-1], X.dtype)
 
     def _node(self, X: tf.Tensor) -> tf.Tensor:
@@ -54,25 +58,26 @@ def hierarchical(
     With $k_0 \dots k_L$ from the root to the leaves and $\text{node}_l(r)$ the node at depth $l$
     above replica $r$,
 
-    $$k\big((x, r), (x', r')\big) = k_0(x, x') + \sum_{l=1}^{L} \mathbb 1[\text{node}_l(r) =
-      \text{node}_l(r')]\, k_l(x, x').$$
+    $$k\big((x, r), (x', r')\big) = k_0(x, x')
+      + \sum_{l=1}^{L} \mathbb 1[\text{node}_l(r) = \text{node}_l(r')]\, k_l(x, x').$$
 
     Two kernels are the hierarchy of Hensman et al. (2013), $k_g + \mathbb 1[r = r'] k_f$; one
     kernel knows nothing of replicas. The result is a sum of products of GPflow kernels, read from
     `[x, r]`, the replica number in column `input_dim`.
 
     Args:
-        kernels: on the inputs `x`, one a level, the root first. They become part of the result.
+        kernels: on the inputs `x`, one for each level, the root first. They become part of the
+            result.
         input_dim: columns of `x`.
         tree: `[R, L]` the path of each replica, such as (lab, strain, replica). A node is its whole
             path: strain 1 of one lab is not strain 1 of another. Needed from three levels on.
 
+    >>> import numpy as np
     >>> from gpflow.kernels import Matern32
+    >>> from mogp.kernels import hierarchical
     >>> k = hierarchical([Matern32(), Matern32(), Matern32()], 1, tree=[(0, 0), (0, 1), (1, 0)])
-    >>> k(np.array([[0.0, 0], [0.0, 1], [0.0, 2]])).numpy()
-    array([[3., 2., 1.],
-           [2., 3., 1.],
-           [1., 1., 3.]])
+    >>> k(np.array([[0.0, 0], [0.0, 1], [0.0, 2]])).numpy().tolist()
+    [[3.0, 2.0, 1.0], [2.0, 3.0, 1.0], [1.0, 1.0, 3.0]]
     """
     if not kernels:
         raise ValueError(
@@ -86,7 +91,19 @@ def hierarchical(
 
 
 def on_inputs(kernel: Kernel, input_dim: int) -> Kernel:
-    """The kernel, and all it is combined of, kept to the first `input_dim` columns."""
+    """Keep a kernel, and all that it is combined of, to the first columns.
+
+    Args:
+        kernel: it is changed in place, and returned.
+        input_dim: columns that it may read.
+
+    >>> import numpy as np
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.kernels import on_inputs
+    >>> k = on_inputs(SquaredExponential() + SquaredExponential(), input_dim=1)
+    >>> k(np.array([[0.0, 0.0], [0.0, 99.0]])).numpy().tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
     for part in getattr(kernel, "kernels", ()):
         on_inputs(part, input_dim)
     if isinstance(kernel.active_dims, slice):
@@ -95,7 +112,19 @@ def on_inputs(kernel: Kernel, input_dim: int) -> Kernel:
 
 
 def with_replica(X: tf.Tensor, replica: tf.Tensor) -> tf.Tensor:
-    """`X [..., N, P]` with the replica numbers `[..., N]` as a last column."""
+    """Append replica numbers to inputs as a last column.
+
+    Args:
+        X: `[..., N, P]`.
+        replica: `[..., N]`.
+
+    Returns:
+        `[..., N, P + 1]`.
+
+    >>> from mogp.kernels import with_replica
+    >>> with_replica([[0.5], [0.7]], [0, 1]).numpy().tolist()
+    [[0.5, 0.0], [0.7, 1.0]]
+    """
     X = tf.convert_to_tensor(X, gpflow.default_float())
     return tf.concat([X, tf.cast(replica, X.dtype)[..., None]], -1)
 

@@ -1,6 +1,4 @@
-"""Kernels of the layers of a chain, in which each output reads the inputs and the outputs before
-it.
-"""
+"""Kernels of the layers of a chain, in which each output reads the inputs and earlier outputs."""
 
 from __future__ import annotations
 
@@ -27,8 +25,9 @@ LayerKind = Literal[
 
 
 class RationalQuadratic(SlowRationalQuadratic):
-    r"""GPflow's $v\,(1 + r^2/2\alpha)^{-\alpha}$, by exponential and logarithm: the gradient of a
-    power is slow.
+    r"""GPflow's rational quadratic $v\,(1 + r^2/2\alpha)^{-\alpha}$, by exponential and logarithm.
+
+    The gradient of a power is slow.
     """
 
     def K_r2(self, r2: tf.Tensor) -> tf.Tensor:
@@ -60,17 +59,24 @@ class LayerKernels:
         input_dim: input columns, `D`.
         kind: see above.
         nonlinear: `se` (squared exponential) or `rq` (rational quadratic).
-        input_lengthscale: start value of the lengthscales of the inputs: one for all, or one a
-            column.
+        input_lengthscale: start value of the lengthscales of the inputs: one for all, or one for
+            each column.
         output_lengthscale: start value of the lengthscales of earlier outputs.
         linear_variance: start value of every $v_j$.
         alpha: start value of the exponent of a rational quadratic.
         markov: how many of the outputs just before it a layer reads: all of them if None; none
             (independent outputs) if zero.
-        inputs: whether layers from position `cross_from` on have the term $k_{NL}(x, x')$ of their
-            own. Without it they read nothing but other outputs ("cross-channel only"), unless the
-            kind reads both together.
+        inputs: whether layers from position `cross_from` on have a separate term $k_{NL}(x, x')$.
+            Without it they read nothing but other outputs ("cross-channel only"), unless the kind
+            reads both together.
         cross_from: see `inputs`; one or more, for the first layer has nothing else to read.
+
+    >>> from mogp.kernels import LayerKernels
+    >>> recipe = LayerKernels(input_dim=1, kind="linear", markov=2)
+    >>> recipe.reads(position=3)
+    range(2, 4)
+    >>> [type(term).__name__ for term in recipe.layer(3).kernels]
+    ['SquaredExponential', 'Linear']
     """
 
     input_dim: int
@@ -113,9 +119,7 @@ class LayerKernels:
             )
 
     def reads(self, position: int) -> range:
-        """Columns of earlier outputs, among those of `[x, y]`, that the layer at this position
-        reads.
-        """
+        """Columns of `[x, y]` with the earlier outputs that the layer at this position reads."""
         if position < 0:
             raise ValueError(f"position={position}; the first layer has position 0.")
         nearest = position if self.markov is None else min(self.markov, position)
@@ -124,8 +128,7 @@ class LayerKernels:
         return range(self.input_dim + position - nearest, self.input_dim + position)
 
     def layer(self, position: int) -> Kernel:
-        """The kernel, with parameters of its own, of the layer that has `position` outputs before
-        it.
+        """A new kernel for the layer that has `position` outputs before it.
 
         It reads `[..., D + position]` columns. Columns are named by slices where they can be, so
         that the kernels of later layers have one form.
@@ -163,8 +166,9 @@ class LayerKernels:
         )
 
     def _dims(self, columns: Sequence[int]) -> slice | list[int]:
-        """Columns for GPflow: those of inputs and those of outputs, counted from the end if not
-        all, as slices.
+        """Columns as GPflow wants them, as slices where they can be.
+
+        Outputs are counted from the end if the layer does not read all of them.
         """
         if isinstance(columns, range) and columns.stop == self.input_dim:
             return slice(0, self.input_dim)

@@ -1,6 +1,4 @@
-"""Convolutional kernels for images: many of them at once, through distinct patches or in pieces
-that fit in memory.
-"""
+"""Convolutional kernels for images, through distinct patches or in pieces that fit in memory."""
 
 from __future__ import annotations
 
@@ -40,8 +38,17 @@ class Patches:
             row.
         patch: height and width of a patch.
         ard: a lengthscale for every pixel of a patch, or one for all.
-        shared_weights: one vector of patch weights for all latent GPs, or one each.
-        start: of the weights: "random" standard normal ones, so that latent GPs differ, or "ones".
+        shared_weights: one vector of patch weights for all latent GPs, or one for each.
+        start: start values of the weights: "random" (standard normal, so that latent GPs differ) or
+            "ones".
+
+    >>> import numpy as np
+    >>> from mogp.kernels import Patches
+    >>> patches = Patches(image=(3, 3), patch=(2, 2))
+    >>> patches.number, patches.length
+    (4, 4)
+    >>> patches.cut(np.arange(9.0)[None])[0, 0].tolist()
+    [0.0, 1.0, 3.0, 4.0]
     """
 
     image: tuple[int, int]
@@ -62,17 +69,17 @@ class Patches:
 
     @property
     def pixels(self) -> int:
-        """Pixels of an image, the columns of the inputs."""
+        """Number of pixels of an image, the columns of the inputs."""
         return self.image[0] * self.image[1]
 
     @property
     def length(self) -> int:
-        """Pixels of a patch, `E`."""
+        """Number of pixels of a patch, `E`."""
         return self.patch[0] * self.patch[1]
 
     @property
     def number(self) -> int:
-        """Patches of an image, `P`."""
+        """Number of patches of an image, `P`."""
         return (self.image[0] - self.patch[0] + 1) * (self.image[1] - self.patch[1] + 1)
 
     def cut(self, X: npt.ArrayLike) -> Array:
@@ -88,8 +95,12 @@ class Patches:
         return windows.reshape(len(images), self.number, self.length)
 
     def kernels(self, count: int, lengthscale: float = 1.0, seed: int = 0) -> list[Convolutional]:
-        """`count` GPflow kernels with a squared exponential of unit variance on patches; `seed` is
-        of their weights.
+        """Make `count` GPflow kernels with a squared exponential of unit variance on patches.
+
+        Args:
+            count: how many.
+            lengthscale: start value of the lengthscales.
+            seed: seed of the weights.
         """
         made: list[Convolutional] = []
         rng = np.random.default_rng(seed)
@@ -105,14 +116,15 @@ class Patches:
 
 
 class PatchStack(KernelStack):
-    r"""GPflow's `Convolutional` kernels: $u_g(x) = \frac1P\sum_p w_{gp}\, r_g(x^{[p]})$ with
-    $r_g \sim GP(0, k_g)$.
+    r"""Convolutional kernels on images: GPflow's `Convolutional`, evaluated together.
+
+    $u_g(x) = \frac1P\sum_p w_{gp}\, r_g(x^{[p]})$ with $r_g \sim GP(0, k_g)$, so that
 
     $$\mathrm{cov}(u_g(x), u_g(x')) = \frac1{P^2}\sum_{p,p'} w_{gp} w_{gp'} k_g(x^{[p]}, x'^{[p']}),
       \qquad \mathrm{cov}(u_g(x), r_g(z)) = \frac1P\sum_p w_{gp} k_g(x^{[p]}, z).$$
 
-    The double sum has $P^2$ terms an image (104 976 for 3 x 3 patches of 20 x 20 pixels). It is
-    found in one of two ways, with equal results:
+    The double sum has $P^2$ terms for each image (104 976 for 3 x 3 patches of 20 x 20 pixels). It
+    is found in one of two ways, with equal results:
 
     - **by distinct patches**: equal patches have equal responses, so with
       $c_{gu} = \sum_{p:\,x^{[p]} = z_u} w_{gp}$ over a table of $U$ distinct patches $z_u$ the
@@ -127,6 +139,13 @@ class PatchStack(KernelStack):
             kernels on patches.
         table: images `[N, pixels]` whose distinct patches make the table; None for none.
         bytes_at_once: size of the largest tensor of a piece.
+
+    >>> import numpy as np
+    >>> from mogp.kernels import Patches, PatchStack
+    >>> patches = Patches(image=(4, 4), patch=(2, 2), start="ones")
+    >>> stack = PatchStack(patches.kernels(2))
+    >>> np.round(stack.K_diag(np.ones((3, 16))), 3).tolist()
+    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     """
 
     def __init__(
@@ -154,8 +173,11 @@ class PatchStack(KernelStack):
         return self._either(X, by_table, directly, X, self.patches.number**2)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """Covariances `[G, N, N']` of the image functions at `X [N, pixels]` and
-        `X2 [N', pixels]`.
+        """Covariances `[G, N, N']` of the image functions.
+
+        Args:
+            X: `[N, pixels]`.
+            X2: `[N', pixels]`; X itself if None.
         """
         other = X if X2 is None else X2
         N, N2 = tf.shape(X)[0], tf.shape(other)[0]
@@ -177,8 +199,11 @@ class PatchStack(KernelStack):
         return tf.reshape(covariances, [len(self), N, N2])
 
     def Kuf(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
-        """Covariances `[G, M, N]` of patch responses at `Z [M, E]` or `[G, M, E]` and image
-        functions at `X`.
+        """Covariances `[G, M, N]` of patch responses with image functions.
+
+        Args:
+            Z: `[M, E]` or `[G, M, E]` patches.
+            X: `[N, pixels]` images.
         """
         P = self.patches.number
 
@@ -202,16 +227,19 @@ class PatchStack(KernelStack):
         terms: int,
         *parameters: tf.Tensor,
     ) -> tf.Tensor:
-        """`by_table(c / P, z)` if the table `z` has all patches of the images, else `directly` in
-        pieces.
+        """By the table if it has all patches of the images, else directly, in pieces.
 
-        `directly(piece, w / P, *parameters)` is given pieces of `rows`; it makes `terms` numbers a
-        row and latent.
+        The first is `by_table(c / P, z)`.
+
+        `directly(piece, w / P, *parameters)` is given pieces of `rows`; it makes `terms` numbers
+        for each row and latent.
         """
         w = stacked([k.weights for k in self.kernels]) / self.patches.number
         size = max(1, self._bytes // (w.dtype.size * terms * len(self)))
         shared = self._shared_parameters()
 
+        # `by_pieces` only differentiates with respect to what it is passed, so the parameters go
+        # in as tensors and are handed to the kernels by `parameters_read_once`.
         def in_pieces() -> tf.Tensor:
             def of_piece(piece: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
                 with parameters_read_once(dict(zip(shared, values[: len(shared)], strict=True))):
@@ -247,10 +275,9 @@ class PatchStack(KernelStack):
         return tf.reduce_sum(tf.linalg.matvec(k, w[:, None]) * w[:, None], -1)
 
     def _spread(self, ids: tf.Tensor, w: tf.Tensor, U: int) -> tf.Tensor:
-        """`c [G, N, U]`, the weights of each image by distinct patch, from `ids [N, P]` and
-        `w [G, P]`.
-        """
+        """Weights `c [G, N, U]` by distinct patch, from `ids [N, P]` and `w [G, P]`."""
         N = tf.shape(ids, tf.int64)[0]
+        # The cells of all images in one row: one segment sum serves the whole batch.
         cells = tf.reshape(ids + U * tf.range(N)[:, None], [-1])
         total = tf.math.unsorted_segment_sum(tf.tile(tf.transpose(w), [N, 1]), cells, N * U)
         return tf.transpose(tf.reshape(total, [N, U, len(self)]), [2, 0, 1])
@@ -262,8 +289,7 @@ class PatchStack(KernelStack):
 def by_pieces(
     function: Callable[..., tf.Tensor], X: tf.Tensor, parameters: Sequence[tf.Tensor], size: int
 ) -> tf.Tensor:
-    """`function(X, *parameters) […, N]` of the rows of `X [N, …]`, at most `size` of them at a
-    time.
+    """Evaluate `function(X, *parameters) […, N]` on at most `size` rows of `X [N, …]` at a time.
 
     The gradient with respect to the parameters evaluates each piece again: no tensor is larger than
     a piece needs.
@@ -329,8 +355,7 @@ def _last_but_one(values: tf.Tensor) -> tf.Tensor:
 
 @dataclass(frozen=True)
 class _Distinct:
-    """The distinct patches of some images, found again by code: the levels of a patch's pixels as
-    digits.
+    """The distinct patches of some images, found again by code: pixel levels as digits.
 
     Attributes:
         levels: `[L]` values that pixels have, ascending.
@@ -349,7 +374,7 @@ class _Distinct:
 
     @staticmethod
     def of(images: npt.ArrayLike, patches: Patches) -> _Distinct | None:
-        """None if there are too many for a table to pay."""
+        """The distinct patches of images; None if there are too many for a table to pay."""
         levels = np.unique(np.asarray(images, dtype=float))
         if len(levels) == 0 or len(levels) ** patches.length >= _CODES:
             return None
@@ -370,6 +395,7 @@ class _Distinct:
         digits = _windows(tf.reshape(level, tf.shape(X)), patches) * _digits(
             len(self.levels), patches.length
         )
+        # A patch is a number in base `len(levels)`: only equal patches have equal codes.
         code = tf.reduce_sum(digits, -1)
         ids = tf.searchsorted(tf.constant(self.codes), tf.reshape(code, [-1]), out_type=tf.int64)
         ids = tf.minimum(tf.reshape(ids, tf.shape(code)), len(self.codes) - 1)

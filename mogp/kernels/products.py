@@ -1,10 +1,15 @@
-"""Inner products and distances with inputs that may be sparse: the only two things that most
-kernels read of them.
-"""
+"""Inner products and distances with inputs that may be sparse: all that most kernels read."""
 
 from __future__ import annotations
 
 import tensorflow as tf
+from check_shapes import register_get_shape
+
+
+# `check_shapes` knows dense tensors only, and rows of inputs may be sparse.
+@register_get_shape(tf.SparseTensor)
+def _shape(X: tf.SparseTensor, _context: object) -> tuple[int | None, ...] | None:
+    return None if X.shape.rank is None else tuple(X.shape)
 
 
 def is_sparse(X: tf.Tensor | tf.SparseTensor | None) -> bool:
@@ -18,8 +23,9 @@ def num_rows(X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
 
 
 def inner(A: tf.Tensor, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-    """`A Xᵀ`, `[…, M, N]`, for dense `A […, M, P]` and `X [N, P]`; a sparse `X` costs `M` times its
-    entries.
+    """Inner products `A Xᵀ`, `[…, M, N]`, for dense `A […, M, P]` and `X [N, P]`.
+
+    A sparse `X` costs `M` times its entries.
     """
     if not is_sparse(X):
         return tf.linalg.matmul(A, X, transpose_b=True)
@@ -29,8 +35,11 @@ def inner(A: tf.Tensor, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
 
 
 def square_norms(X: tf.Tensor | tf.SparseTensor, weights: tf.Tensor) -> tf.Tensor:
-    r"""$\sum_p w_{gp} x_{np}^2$, `[G, N]`, for `X [N, P]` or `[G, N, P]` and weights
-    `[G, 1, P or 1]`.
+    r"""Weighted square norms $\sum_p w_{gp} x_{np}^2$, `[G, N]`.
+
+    Args:
+        X: `[N, P]` or `[G, N, P]`.
+        weights: `[G, 1, P]`, or `[G, 1, 1]` for one weight for all columns.
     """
     if weights.shape[-1] == 1:
         total = _sums(X.values**2, X) if is_sparse(X) else tf.reduce_sum(tf.square(X), -1)
@@ -47,8 +56,12 @@ def _sums(values: tf.Tensor, X: tf.SparseTensor) -> tf.Tensor:
 
 
 def weighted_square_distance(A: tf.Tensor, X: tf.SparseTensor, weights: tf.Tensor) -> tf.Tensor:
-    r"""$\sum_p w_{gp}(a_{mp} - x_{np})^2$, `[G, M, N]`, for `A [M, P]` or `[G, M, P]` and sparse
-    `X [N, P]`.
+    r"""Weighted square distances $\sum_p w_{gp}(a_{mp} - x_{np})^2$, `[G, M, N]`.
+
+    Args:
+        A: `[M, P]` or `[G, M, P]`.
+        X: sparse, `[N, P]`.
+        weights: `[G, 1, P]`, or `[G, 1, 1]` for one weight for all columns.
     """
     from_left, from_right = square_norms(A, weights), square_norms(X, weights)
     if weights.shape[-1] == 1:

@@ -1,5 +1,4 @@
-"""Some rows of parameters that have a row for each latent GP, and kernels whose parameters are such
-rows.
+"""Rows of parameters that have a row for each latent GP, and kernels whose parameters are rows.
 
 A model of a thousand classes whose step reads two of them must not read the other 998. What a class
 owns is therefore a row of one variable; `tf.gather` on the variable itself reads those rows only,
@@ -22,7 +21,7 @@ Module = TypeVar("Module", bound=gpflow.Module)
 
 
 def take_rows(module: Module, rows: tf.Tensor, **changed: Any) -> Module:
-    """A copy of a module whose own parameters are tensors that hold the named rows, in that order.
+    """A copy of a module whose parameters are tensors that hold the named rows, in that order.
 
     Parts of the module that are modules themselves stay what they are, unless given in `changed`.
 
@@ -31,7 +30,17 @@ def take_rows(module: Module, rows: tf.Tensor, **changed: Any) -> Module:
             variables.
         rows: `[n]` whole numbers.
         changed: further attributes of the copy.
+
+    >>> import gpflow
+    >>> import tensorflow as tf
+    >>> from mogp.kernels import take_rows
+    >>> module = gpflow.Module()
+    >>> module.W = gpflow.Parameter([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    >>> take_rows(module, tf.constant([2, 0])).W.numpy().tolist()
+    [[5.0, 6.0], [1.0, 2.0]]
     """
+    # A clone without `__init__`, so that no new variables are made: the gather below is the only
+    # reading of the parameters, and its gradient is sparse.
     one = object.__new__(type(module))
     one.__dict__.update(module.__dict__)
     for name, value in vars(module).items():
@@ -44,8 +53,19 @@ def take_rows(module: Module, rows: tf.Tensor, **changed: Any) -> Module:
 
 
 def kernels_of(stack: KernelStack, rows: tf.Tensor) -> KernelStack:
-    """The kernels of the named latent GPs, `[n]`, of a stack whose kernels are all one object, or
-    `KernelRows`.
+    """The kernels of some latent GPs.
+
+    Args:
+        stack: `KernelRows`, or a stack whose kernels are all one object.
+        rows: `[n]` numbers of the latent GPs.
+
+    >>> import tensorflow as tf
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.kernels import KernelRows, kernels_of
+    >>> stack = KernelRows(SquaredExponential(), count=1000)
+    >>> some = kernels_of(stack, tf.constant([3, 998]))
+    >>> some.K(tf.zeros([5, 1], tf.float64)).shape.as_list()
+    [2, 5, 5]
     """
     if isinstance(stack, KernelRows):
         return stack.take(rows)
@@ -58,14 +78,22 @@ def kernels_of(stack: KernelStack, rows: tf.Tensor) -> KernelStack:
 
 
 class KernelRows(KernelStack):
-    """`G` isotropic stationary kernels of one form, each with parameters of its own: rows of
-    `[G, …]` variables.
+    """Isotropic stationary kernels of one form, whose parameters are rows of `[G, …]` variables.
 
     (`KernelStack` keeps a variable for each parameter of each kernel, which all have to be read.)
 
     Args:
         kernel: the form, and the start values of every row.
         count: number of kernels `G`.
+
+    >>> import tensorflow as tf
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.kernels import KernelRows
+    >>> stack = KernelRows(SquaredExponential(variance=2.0), count=3)
+    >>> stack.form.lengthscales.shape.as_list()
+    [3]
+    >>> stack.K_diag(tf.zeros([2, 1], tf.float64)).numpy().tolist()
+    [[2.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
     """
 
     def __init__(self, kernel: IsotropicStationary, count: int) -> None:
@@ -103,11 +131,11 @@ class KernelRows(KernelStack):
         return tuple(each)
 
     def take(self, rows: tf.Tensor) -> KernelRows:
-        """The kernels named, `[n]`."""
+        """The kernels with the numbers `rows`, `[n]`."""
         return take_rows(self, rows, form=take_rows(self.form, rows))
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
-        """`[G, N, N']`: see `KernelStack.K`."""
+        """Covariances `[G, N, N']`: see `KernelStack.K`."""
         lengthscales = tf.reshape(self.form.lengthscales, [len(self), 1, -1])
         A = _active(self.form, X)
         B = A if X2 is None else _active(self.form, X2)
@@ -116,13 +144,13 @@ class KernelRows(KernelStack):
         return self._with_rows().K_r2(square_distance(A / lengthscales, B / lengthscales))
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
-        """`[G, N]`: see `KernelStack.K_diag`."""
+        """Variances `[G, N]`: see `KernelStack.K_diag`."""
         return tf.broadcast_to(
             tf.convert_to_tensor(self.form.variance)[:, None], [len(self), tf.shape(X)[-2]]
         )
 
     def _with_rows(self) -> Any:
-        """The kernel with scalars laid out as `[G, 1, 1]`, so that its own formula serves all."""
+        """The kernel with scalars laid out as `[G, 1, 1]`, so that its formula serves all."""
         one = object.__new__(type(self.form))
         one.__dict__.update(self.form.__dict__)
         for name, value in vars(self.form).items():

@@ -14,6 +14,8 @@ from gpflow.kernels import Combination, IsotropicStationary, Kernel, Linear, Pro
 from mogp.kernels.hierarchy import SameNode
 from mogp.kernels.products import inner, is_sparse, num_rows, square_norms, weighted_square_distance
 
+# Keyed by the `id`s of the parameters that were stacked. Inside the block the kernels hold on to
+# their parameters, so no `id` can come to mean another one.
 _VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("values", default=None)
 
 
@@ -21,7 +23,18 @@ _VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("value
 def parameters_read_once(values: dict[tuple[int, ...], tf.Tensor] | None = None) -> Iterator[None]:
     """Inside, the parameters of stacked kernels are read and transformed at their first use only.
 
-    `values`, by `key`, are taken in place of the parameters' own.
+    Args:
+        values: tensors by `key`, to be used in place of the parameters' values; None for none.
+
+    >>> import tensorflow as tf
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.kernels import KernelStack, parameters_read_once
+    >>> stack = KernelStack([SquaredExponential(variance=2.0), SquaredExponential()])
+    >>> X = tf.zeros([1, 1], tf.float64)
+    >>> with parameters_read_once():
+    ...     total = stack.K(X)[:, 0, 0] + stack.K_diag(X)[:, 0]
+    >>> total.numpy().tolist()
+    [4.0, 2.0]
     """
     token = _VALUES.set({} if values is None else dict(values))
     try:
@@ -34,12 +47,21 @@ class KernelStack(gpflow.Module):
     """Kernels `k_1 … k_G` whose matrices come out as one tensor `[G, N, N']`.
 
     Kernels of the same form (isotropic stationary ones, linear ones, nodes of a tree, and their
-    sums and products) are evaluated in one
-    batched pass with their parameters stacked; any other GPflow kernel is evaluated on its own. The
-    Python loop over forms runs when the graph is traced, not when it runs.
+    sums and products) are evaluated in one batched pass with their parameters stacked; any other
+    GPflow kernel is evaluated by itself. The Python loop over forms runs when the graph is traced,
+    not when it runs.
 
     Args:
         kernels: one GPflow kernel, or several.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from gpflow.kernels import Linear, SquaredExponential
+    >>> from mogp.kernels import KernelStack
+    >>> stack = KernelStack([SquaredExponential(), Linear(), SquaredExponential(variance=3.0)])
+    >>> X = tf.constant([[0.0], [2.0]], tf.float64)
+    >>> np.round(stack.K(X)[:, 1], 2).tolist()
+    [[0.14, 1.0], [0.0, 4.0], [0.41, 3.0]]
     """
 
     def __init__(self, kernels: Kernel | Sequence[Kernel]) -> None:
@@ -57,12 +79,14 @@ class KernelStack(gpflow.Module):
         return len(self.kernels)
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | tf.SparseTensor | None = None) -> tf.Tensor:
-        """`[G, N, N']` from `X [N, P]` or `[G, N, P]` and `X2 [N', P]` or `[G, N', P]` (X itself if
-        None).
+        """Covariances `[G, N, N']` of all kernels.
 
-        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`. `X2` may be
-        a `tf.SparseTensor` `[N', P]` for stationary and linear kernels of all inputs, and their
-        sums and products.
+        A single kernel takes any number of sets of points, `[S, N, P]` to `[S, N, N']`.
+
+        Args:
+            X: `[N, P]` or `[G, N, P]`.
+            X2: `[N', P]` or `[G, N', P]`; X itself if None. It may be a `tf.SparseTensor` `[N', P]`
+                for stationary and linear kernels of all inputs, and their sums and products.
         """
         if is_sparse(X):
             raise ValueError(
@@ -74,21 +98,23 @@ class KernelStack(gpflow.Module):
         return self._by_form(_K, X, X2)
 
     def K_diag(self, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-        """`[G, N]` from `X [N, P]` or `[G, N, P]`."""
+        """Variances `[G, N]` of all kernels at `X [N, P]` or `[G, N, P]`."""
         if is_sparse(X):
             _reads_sparse(self.kernels)
         return self._by_form(_K_diag, X)
 
     @property
     def isotropic(self) -> bool:
-        """Whether all kernels read inputs through inner products alone, without weights on single
-        inputs.
-        """
+        """Whether all kernels read inputs through inner products, without weights on inputs."""
         return all(_isotropic(kernel) for kernel in self.kernels)
 
     def from_products(self, products: tf.Tensor, left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-        """`[G, N, N']` of isotropic kernels from inner products `[N, N']` and square lengths `[N]`
-        and `[N']`.
+        """Covariances `[G, N, N']` of isotropic kernels from inner products.
+
+        Args:
+            products: `[N, N']` inner products.
+            left: `[N]` square lengths of the rows.
+            right: `[N']` square lengths of the columns.
         """
         if not self.isotropic:
             raise ValueError(
@@ -97,6 +123,7 @@ class KernelStack(gpflow.Module):
         return self._by_form(lambda kernels: _from_products(kernels, products, left, right))
 
     def _by_form(self, evaluate: Any, *points: tf.Tensor | None) -> tf.Tensor:
+        # One evaluation for each form; the parts are then put back into the order of the kernels.
         groups: dict[Any, list[int]] = {}
         for g, kernel in enumerate(self.kernels):
             groups.setdefault(form_of(kernel), []).append(g)
@@ -127,6 +154,7 @@ def form_of(kernel: Kernel) -> Any:
         return (type(kernel), where)
     if isinstance(kernel, SameNode):
         return (SameNode, where, kernel.nodes)
+    # A kernel that we do not know how to stack is alone in its form.
     return id(kernel)
 
 
@@ -238,7 +266,7 @@ def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
-    """Scalars or `[P]` vectors, one a kernel, as `[G, 1, P or 1]`."""
+    """Scalars or `[P]` vectors, one for each kernel, as `[G, 1, P or 1]`."""
     if len({tuple(p.shape) for p in parameters}) == 1:
         return tf.reshape(stacked(parameters), [len(parameters), 1, -1])
     vectors = [tf.reshape(p, [-1]) for p in parameters]
@@ -247,11 +275,13 @@ def rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
 
 
 def proxy(kernels: Sequence[Kernel], rank: int) -> Any:
-    """A kernel of the common class whose scalar parameters are stacked `[G, 1, …]`, so that its own
-    formula is used.
+    """A kernel of the common class whose scalar parameters are stacked, `[G, 1, …]`.
 
-    Lengthscales are left out: the distances that the formula is given are scaled already.
+    So its own formula serves all kernels at once. Lengthscales are left out: the distances that the
+    formula is given are scaled already.
     """
+    # A clone without `__init__`, which would make new `Parameter`s: tensors stand in their place.
+    # Any subclass that computes `K_r2` from its scalar parameters is thus served without a case.
     one = object.__new__(type(kernels[0]))
     one.__dict__.update(kernels[0].__dict__)
     for name, value in kernels[0].__dict__.items():
@@ -281,6 +311,7 @@ def stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     if all(p is first for p in parameters):
         values = tf.stack([tf.convert_to_tensor(first)] * len(parameters))
     elif all(p.transform == first.transform for p in parameters):
+        # One transformation of the stack: `G` small ones would fill the graph.
         values = first.transform.forward(tf.stack([p.unconstrained_variable for p in parameters]))
     else:
         values = tf.stack([tf.convert_to_tensor(p) for p in parameters])
@@ -295,13 +326,13 @@ def key(parameters: Sequence[gpflow.Parameter]) -> tuple[int, ...]:
 
 
 def square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
-    """`[…, N, N']` squared distances between the rows of `A […, N, P]` and `B […, N', P]`, in one
-    product:
+    """Squared distances `[…, N, N']` between the rows of `A […, N, P]` and `B […, N', P]`.
 
-    `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`, after the mean row of `A` was taken off both: large squares
-    would cancel. Rounding may leave distances a little below zero, which GPflow's kernels allow
-    for.
+    They come from one product, `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`, after the mean row of `A` was taken
+    off both: large squares would cancel. Rounding may leave distances a little below zero, which
+    GPflow's kernels allow for.
     """
+    # Distances do not depend on the centre, so it needs no gradient.
     centre = tf.stop_gradient(tf.reduce_mean(A, -2, keepdims=True))
     A, B = A - centre, B - centre
     a, b = tf.reduce_sum(A * A, -1, keepdims=True), tf.reduce_sum(B * B, -1, keepdims=True)

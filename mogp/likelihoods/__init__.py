@@ -12,14 +12,16 @@
 | `ZeroInflatedPoisson` | logit of extra zeros, log rate | counts |
 | `Softmax`, `AugmentReduce`, `OneVsEach`, `RobustMax` | one for each class | labels 0, 1, ... |
 | `BernoulliLabels` | one for each label | which labels a point has |
-| `AnnotatedClasses` | one for each class, one for each annotator | labels, a column an annotator |
-| `AnnotatedValues` | the truth, a log variance for each annotator | real, a column an annotator |
+| `AnnotatedClasses` | one for each class and annotator | labels, one column per annotator |
+| `AnnotatedValues` | truth, log variance of each annotator | real, one column per annotator |
 
 All are `gpflow.likelihoods.Likelihood`s, and GPflow's own can stand in their place. `PerOutput`
 gives each output its own. `check_targets` and `sample_y` work for both kinds.
 """
 
-from mogp.likelihoods.annotators import AnnotatedClasses, AnnotatedValues, Annotators
+from mogp.likelihoods.annotated_classes import AnnotatedClasses
+from mogp.likelihoods.annotated_values import AnnotatedValues
+from mogp.likelihoods.annotators import Annotators
 from mogp.likelihoods.augment import AugmentReduce
 from mogp.likelihoods.base import (
     DistributionLikelihood,

@@ -1,6 +1,4 @@
-"""Softmax over many classes by augment and reduce: Gumbel noise makes the log-likelihood a sum that
-can be sampled.
-"""
+"""Softmax over many classes by augment and reduce: Gumbel noise makes a sum that can be sampled."""
 
 from __future__ import annotations
 
@@ -45,12 +43,11 @@ def _log_total(log_P: TensorType, scale: TensorType) -> tf.Tensor:
 
 
 class AugmentReduce(SampledClasses):
-    r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ with a bound whose cost does not
-    depend on $C$.
+    r"""The softmax over many classes, with a bound whose cost does not depend on their number $C$.
 
-    With Gumbel noise $\varepsilon$ on the score of the true class, $\log p(y, \varepsilon \mid f)$
-    is a sum over the wrong classes. $q(\varepsilon) = \mathrm{Gumbel}(\log\theta, 1)$ gives for
-    each row
+    $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$. With Gumbel noise $\varepsilon$ on the score of
+    the true class, $\log p(y, \varepsilon \mid f)$ is a sum over the wrong classes.
+    $q(\varepsilon) = \mathrm{Gumbel}(\log\theta, 1)$ gives for each row
 
     $$1 - \log\theta - \frac{1 + \mathcal P}{\theta}\ \le\ -\log(1 + \mathcal P)\ \le\ \mathbb E_q
       \log p(y \mid f), \qquad \mathcal P = \sum_{c \ne y} \mathbb E_q\, e^{f_c - f_y},$$
@@ -70,16 +67,24 @@ class AugmentReduce(SampledClasses):
 
     Args:
         classes: number of classes $C$.
-        negatives: wrong classes $s$ a row and step; all $C - 1$ of them if None or larger.
+        negatives: wrong classes $s$ for each row and step; all $C - 1$ if None or larger.
         covariance: "exact", or "independent" as published.
         theta: "collapsed" (Form 1), or "local" (Form 0): $\theta$ is stored for each row of the
             data, and before every step moved by `rate` towards $1 + \mathcal P$, estimated with
             other classes than the step's.
         rows: rows of the data's input matrix, `len(data.X)`; needed for `theta="local"`.
-        rate: of the update of $\theta$.
-        prediction_samples, seed: as `Softmax`.
+        rate: step size of the update of $\theta$.
+        prediction_samples, seed: as in `Softmax`.
 
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import AugmentReduce
+    >>> likelihood = AugmentReduce(classes=4)
+    >>> Fmu, Fvar = np.array([[3.0, 0.0, 0.0, 0.0]]), np.full((1, 4), 0.1)
+    >>> X, Y = np.zeros((1, 0)), np.array([[0]])
+    >>> np.round(likelihood.variational_expectations(X, Fmu, Fvar, Y), 3).tolist()
+    [-0.153]
     """
 
     def __init__(
@@ -136,13 +141,15 @@ class AugmentReduce(SampledClasses):
         return None if self.log_theta is None else int(self.log_theta.shape[0])
 
     def update_local(self, f: View, targets: Targets) -> None:
-        r"""$\theta \leftarrow (1 - \rho)\theta + \rho(1 + \hat{\mathcal P})$ for the rows of a
-        batch.
+        r"""Move the stored $\theta$ of the rows of a batch towards its optimum.
+
+        $\theta \leftarrow (1 - \rho)\theta + \rho(1 + \hat{\mathcal P})$, with $\rho$ the `rate`.
         """
         if self.log_theta is None:
             return
         ids, towards = targets.ids, -collapsed_bound(self.log_ratios(f, targets.Y), self._scale)
         now = tf.gather(self.log_theta, ids)
+        # The mean is taken of exponentials, in logarithms: theta may be as large as e^(f_c - f_y).
         kept = (
             now + float(np.log1p(-self.rate))
             if self.rate < 1
@@ -160,7 +167,5 @@ class AugmentReduce(SampledClasses):
 
     @property
     def alike(self) -> Any:
-        """As of any likelihood with sampled classes; one that stores theta goes with itself
-        only.
-        """
+        """As for sampled classes; a likelihood that stores theta goes with itself only."""
         return super().alike if self.log_theta is None else None

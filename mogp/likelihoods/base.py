@@ -1,6 +1,4 @@
-"""What the likelihoods share: a likelihood is a distribution of y given the values of its latent
-functions.
-"""
+"""What the likelihoods share: each is a distribution of y given the values of latent functions."""
 
 from __future__ import annotations
 
@@ -34,12 +32,19 @@ FUNCTION_LIMIT = 20.0
 
 
 def bounded(f: TensorType) -> tf.Tensor:
-    r"""$g(f) = f$ for $|f| \le 20$ and $\pm(20 + \log(1 + |f| - 20))$ beyond, so that $e^{g(f)}$
-    never overflows.
+    r"""Slow a function down beyond $|f| = 20$, so that $e^{g(f)}$ never overflows.
 
-    $g$ is increasing with a continuous slope that is never zero: $e^{g}$ is $e^{f}$ continued by
-    its tangent, and a function that has gone too far is led back. (A hard clip would leave it
-    there, with a gradient of zero.)
+    $g(f) = f$ for $|f| \le 20$ and $\pm(20 + \log(1 + |f| - 20))$ beyond. $g$ is increasing with a
+    continuous slope that is never zero: $e^{g}$ is $e^{f}$ continued by its tangent, and a function
+    that has gone too far is led back. (A hard clip would leave it there, with a gradient of zero.)
+
+    Args:
+        f: any shape.
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import bounded
+    >>> np.round(bounded(np.array([-5.0, 20.0, 1000.0])), 3).tolist()
+    [-5.0, 20.0, 26.889]
     """
     f = tf.convert_to_tensor(f)
     excess = tf.nn.relu(tf.abs(f) - FUNCTION_LIMIT)
@@ -47,8 +52,19 @@ def bounded(f: TensorType) -> tf.Tensor:
 
 
 def bounded_exp(f: TensorType) -> tf.Tensor:
-    """$e^{g(f)}$: the exponential up to $e^{20}$, its tangent after, and the reciprocal of that for
-    negative $f$.
+    """The exponential $e^{g(f)}$ of a `bounded` function.
+
+    It is $e^{f}$ up to $e^{20}$, its tangent beyond, and the reciprocal of that for negative $f$.
+
+    Args:
+        f: any shape.
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import bounded_exp
+    >>> bool(np.isfinite(bounded_exp(np.array([1e6]))).all())
+    True
+    >>> np.round(bounded_exp(np.array([0.0, 1.0])), 3).tolist()
+    [1.0, 2.718]
     """
     return tf.exp(bounded(f))
 
@@ -84,6 +100,13 @@ class Targets(NamedTuple):
         Y: `[N, T]`, finite everywhere; or the `Labels` that the rows have.
         observed: `[N, T]`, which entries of `Y` count; None for labels.
         ids: `[N]`, which rows of the data they are.
+
+    >>> import tensorflow as tf
+    >>> from mogp.likelihoods import Targets
+    >>> Y = tf.constant([[1.0, 0.0], [2.0, 5.0]])
+    >>> targets = Targets(Y, observed=tf.constant([[True, False], [True, True]]), ids=tf.range(2))
+    >>> tf.boolean_mask(targets.Y, targets.observed).numpy().tolist()
+    [1.0, 2.0, 5.0]
     """
 
     Y: Any
@@ -92,11 +115,20 @@ class Targets(NamedTuple):
 
 
 class ReadsFunctions(abc.ABC):
-    """A likelihood that asks the posterior for what it needs: some functions of a row, their
-    covariance, joint draws.
+    """A likelihood that asks the posterior for what it needs.
+
+    It may ask for some functions of a row, their covariance, or joint draws.
 
     (Others are handed the marginals of all their functions, and so take the functions to be
     independent at a row.)
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Softmax
+    >>> from mogp.priors import Marginals, View, independent_functions
+    >>> f = independent_functions(Marginals(np.array([[2.0, 0.0]]), np.full((1, 2), 0.01)))
+    >>> p, _ = Softmax(classes=2).predictive(View(f, first=0, size=2, rows=None))
+    >>> np.round(p, 2).tolist()
+    [[0.88, 0.12]]
     """
 
     @property
@@ -115,8 +147,11 @@ class ReadsFunctions(abc.ABC):
 
     @abc.abstractmethod
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
-        """The expected log-likelihood of each row, or a bound on it, `[N]`, from the functions at
-        the rows.
+        """The expected log-likelihood of each row, or a bound on it, `[N]`.
+
+        Args:
+            f: the functions at the rows.
+            targets: what was observed there.
         """
 
     @abc.abstractmethod
@@ -129,18 +164,34 @@ class ReadsFunctions(abc.ABC):
 
 
 class DistributionLikelihood(QuadratureLikelihood, abc.ABC):
-    r"""A likelihood $p(y \mid f_1..f_J)$ given as a distribution.
+    r"""A likelihood $p(y \mid f_1..f_J)$ given as a distribution: the base class.
 
     A subclass names its functions (`function_labels`, one for each of the $J$), says which targets
-    it takes (`target_rules`) and returns the distribution of $y$ for function values F, shape [...,
-    N, J], in `conditional`, as a TensorFlow Probability distribution of batch shape [..., N]. The
-    density, the moments and samples follow from it. What is left are integrals over
+    it takes (`target_rules`) and returns the distribution of $y$ for function values F, shape
+    [..., N, J], in `conditional`, as a TensorFlow Probability distribution of batch shape [..., N].
+    The density, the moments and samples follow from it. What is left are integrals over
     $q(f) = \prod_j \mathcal N(f_j \mid m_j, v_j)$ (Fmu, Fvar [..., N, J]; Y [..., N, 1]):
     Gauss-Hermite quadrature with `nodes` points for each function, unless the subclass has them in
     closed form.
 
     Functions enter exponentials through `bounded`: nothing overflows for any f, and gradients stay
     finite.
+
+    Args:
+        nodes: quadrature points for each function.
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import DistributionLikelihood
+    >>> from tensorflow_probability import distributions as tfd
+    >>> class Laplace(DistributionLikelihood):
+    ...     function_labels = ("median",)
+    ...
+    ...     def conditional(self, F):
+    ...         return tfd.Laplace(F[..., 0], np.float64(1.0))
+    >>> Fmu, Fvar = np.array([[3.0]]), np.array([[0.5]])
+    >>> mean, var = Laplace().predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(mean, 2).tolist(), np.round(var, 2).tolist()
+    ([[3.0]], [[2.5]])
     """
 
     function_labels: ClassVar[tuple[str, ...]]

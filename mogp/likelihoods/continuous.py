@@ -1,6 +1,4 @@
-"""Likelihoods of real-valued targets: Gaussian noise, constant or varying, shares, and positive
-quantities.
-"""
+"""Likelihoods of real targets: Gaussian noise, constant or varying, shares, positive targets."""
 
 from __future__ import annotations
 
@@ -28,10 +26,21 @@ __all__ = ["Beta", "Exponential", "Gamma", "Gaussian", "HeteroscedasticGaussian"
 
 
 class Gaussian(gpflow.likelihoods.Gaussian):
-    r"""$y = f + \epsilon$, $\epsilon \sim \mathcal N(0, \sigma^2)$: GPflow's own likelihood on one
-    function.
+    r"""Gaussian noise of constant variance: $y \sim \mathcal N(f, \sigma^2)$.
 
-    `variance` is $\sigma^2$, learned unless `trainable=False`.
+    This is GPflow's own likelihood, on one function.
+
+    Args:
+        variance: start value of $\sigma^2$.
+        trainable: whether $\sigma^2$ is learned.
+
+    Shapes: F, Fmu, Fvar, Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Gaussian
+    >>> mean, var = Gaussian(variance=0.5).predict_mean_and_var(np.zeros((1, 0)), [[2.0]], [[0.25]])
+    >>> mean.numpy().tolist(), var.numpy().tolist()
+    ([[2.0]], [[0.75]])
     """
 
     function_labels: ClassVar[tuple[str, ...]] = ("mean",)
@@ -43,13 +52,25 @@ class Gaussian(gpflow.likelihoods.Gaussian):
 
 
 class HeteroscedasticGaussian(DistributionLikelihood):
-    r"""$y \sim \mathcal N(f_1, e^{f_2})$: the mean and the log variance are functions of the input.
+    r"""Gaussian noise whose variance depends on the input: $y \sim \mathcal N(f_1, e^{f_2})$.
 
     In closed form (Giraldo, §3.4 and Appendix F), with $r = (y - m_1)^2 + v_1$:
 
     - $\mathbb E_q \log p = -\tfrac12\log 2\pi - \tfrac12 m_2 - \tfrac12 e^{-m_2 + v_2/2}\, r$
     - $\mathbb E[y] = m_1$, $\mathrm{Var}[y] = v_1 + e^{m_2 + v_2/2}$
     - $p(y) = \mathbb E_{f_2}\, \mathcal N(y \mid m_1, v_1 + e^{f_2})$: quadrature over $f_2$ alone
+
+    Args:
+        nodes: quadrature points.
+
+    Shapes: F, Fmu, Fvar [..., N, 2]; Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import HeteroscedasticGaussian
+    >>> Fmu, Fvar = np.array([[2.0, 0.0], [2.0, 3.0]]), np.zeros((2, 2))
+    >>> _, var = HeteroscedasticGaussian().predict_mean_and_var(np.zeros((2, 0)), Fmu, Fvar)
+    >>> np.round(var, 2).tolist()
+    [[1.0], [20.09]]
     """
 
     function_labels = ("mean", "log variance")
@@ -107,10 +128,23 @@ class HeteroscedasticGaussian(DistributionLikelihood):
 
 
 class Beta(DistributionLikelihood):
-    r"""$y \sim \mathrm{Beta}(a, b)$ on $(0, 1)$ with $a = e^{f_1}$, $b = e^{f_2}$.
+    r"""Shares between 0 and 1: $y \sim \mathrm{Beta}(a, b)$ with $a = e^{f_1}$, $b = e^{f_2}$.
 
-    $\mathbb E_q\log p = (e^{m_1+v_1/2} - 1)\log y + (e^{m_2+v_2/2} - 1)\log(1-y) - \mathbb E_q\log B(a, b)$,
+    $$\mathbb E_q\log p = (e^{m_1+v_1/2} - 1)\log y + (e^{m_2+v_2/2} - 1)\log(1-y)
+      - \mathbb E_q\log B(a, b),$$
+
     with quadrature for the last term only.
+
+    Args:
+        nodes: quadrature points for each function.
+
+    Shapes: F, Fmu, Fvar [..., N, 2]; Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Beta
+    >>> F = np.log([[2.0, 6.0]])
+    >>> Beta().conditional_mean(np.zeros((1, 0)), F).numpy().tolist()
+    [[0.25]]
     """
 
     function_labels = ("log a", "log b")
@@ -139,15 +173,29 @@ class Beta(DistributionLikelihood):
 
 
 class Gamma(DistributionLikelihood):
-    r"""$y \sim \mathrm{Gamma}(\alpha, \beta)$ on $y > 0$ with shape $\alpha = e^{f_1}$ and rate
-    $\beta = e^{f_2}$.
+    r"""Positive targets with a Gamma distribution, whose shape and rate are functions.
 
-    With $A = \mathbb E[\alpha] = e^{m_1+v_1/2}$, $B = \mathbb E[1/\beta] = e^{-m_2+v_2/2}$:
+    $y \sim \mathrm{Gamma}(\alpha, \beta)$ with the shape $\alpha = e^{f_1}$ and the rate
+    $\beta = e^{f_2}$. With $A = \mathbb E[\alpha] = e^{m_1+v_1/2}$ and
+    $B = \mathbb E[1/\beta] = e^{-m_2+v_2/2}$,
 
-    -
-      $\mathbb E_q\log p = -\mathbb E\ln\Gamma(\alpha) + A\,(m_2 + \log y) - \log y - y\,e^{m_2+v_2/2}$,
-      with quadrature over $f_1$ for the first term only
-    - $\mathbb E[y] = AB$, $\mathrm{Var}[y] = AB^2e^{v_2} + A^2B^2(e^{v_1+v_2} - 1)$
+    $$\mathbb E_q\log p = -\mathbb E\ln\Gamma(\alpha) + A\,(m_2 + \log y) - \log y
+      - y\,e^{m_2+v_2/2},$$
+
+    with quadrature over $f_1$ for the first term only, and $\mathbb E[y] = AB$,
+    $\mathrm{Var}[y] = AB^2e^{v_2} + A^2B^2(e^{v_1+v_2} - 1)$.
+
+    Args:
+        nodes: quadrature points.
+
+    Shapes: F, Fmu, Fvar [..., N, 2]; Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Gamma
+    >>> Fmu, Fvar = np.log([[3.0, 2.0]]), np.zeros((1, 2))
+    >>> mean, var = Gamma().predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(mean, 3).tolist(), np.round(var, 3).tolist()
+    ([[1.5]], [[0.75]])
     """
 
     function_labels = ("log shape", "log rate")
@@ -187,11 +235,23 @@ class Gamma(DistributionLikelihood):
 
 
 class Exponential(DistributionLikelihood):
-    r"""$p(y) = b\,e^{-by}$ on $y > 0$ with rate $b = e^{f}$, so that the mean is $e^{-f}$.
+    r"""Waiting times: $p(y) = b\,e^{-by}$ on $y > 0$ with rate $b = e^{f}$.
 
-    (GPflow's `Exponential` has the mean $e^{f}$ instead.) In closed form, with $\mu = e^{-m+v/2}$:
-    $\mathbb E_q\log p = m - y\,e^{m+v/2}$, $\mathbb E[y] = \mu$,
+    The mean is $e^{-f}$. (GPflow's `Exponential` has the mean $e^{f}$ instead.) In closed form,
+    with $\mu = e^{-m+v/2}$: $\mathbb E_q\log p = m - y\,e^{m+v/2}$, $\mathbb E[y] = \mu$,
     $\mathrm{Var}[y] = \mu^2(2e^{v} - 1)$.
+
+    Args:
+        nodes: quadrature points, for predictive densities.
+
+    Shapes: F, Fmu, Fvar, Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Exponential
+    >>> Fmu, Fvar = np.log([[2.0]]), np.zeros((1, 1))
+    >>> mean, var = Exponential().predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(mean, 3).tolist(), np.round(var, 3).tolist()
+    ([[0.5]], [[0.25]])
     """
 
     function_labels = ("log rate",)

@@ -21,10 +21,22 @@ __all__ = ["Bernoulli", "Poisson", "ZeroInflatedPoisson"]
 
 
 class Bernoulli(DistributionLikelihood):
-    r"""$y \in \{0, 1\}$ with $p(y = 1) = \sigma(f) = 1/(1 + e^{-f})$; integrals by quadrature.
+    r"""Yes or no: $y \in \{0, 1\}$ with $p(y = 1) = \sigma(f) = 1/(1 + e^{-f})$.
 
-    $\log p = yf - \log(1 + e^{f})$ needs no clipping of probabilities. (GPflow's `Bernoulli` has a
-    probit link.)
+    $\log p = yf - \log(1 + e^{f})$ needs no clipping of probabilities; integrals are by quadrature.
+    (GPflow's `Bernoulli` has a probit link.)
+
+    Args:
+        nodes: quadrature points.
+
+    Shapes: F, Fmu, Fvar, Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Bernoulli
+    >>> Fmu, Fvar = np.array([[0.0], [2.0]]), np.ones((2, 1))
+    >>> p, _ = Bernoulli().predict_mean_and_var(np.zeros((2, 0)), Fmu, Fvar)
+    >>> np.round(p, 3).tolist()
+    [[0.5], [0.845]]
     """
 
     function_labels = ("logit",)
@@ -47,6 +59,18 @@ class Poisson(DistributionLikelihood):
 
     In closed form, with $\mu = e^{m+v/2}$: $\mathbb E_q\log p = ym - \mu - \ln y!$,
     $\mathbb E[y] = \mu$, $\mathrm{Var}[y] = \mu + \mu^2(e^{v} - 1)$.
+
+    Args:
+        nodes: quadrature points, for predictive densities.
+
+    Shapes: F, Fmu, Fvar, Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Poisson
+    >>> Fmu, Fvar = np.log([[3.0]]), np.zeros((1, 1))
+    >>> mean, var = Poisson().predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(mean, 3).tolist(), np.round(var, 3).tolist()
+    ([[3.0]], [[3.0]])
     """
 
     function_labels = ("log rate",)
@@ -86,6 +110,17 @@ class ZeroInflatedPoisson(DistributionLikelihood):
       $\log(e^{\log\sigma(f_1)} + e^{\log\sigma(-f_1) - \rho})$ (Giraldo's form of it overflows
       through $e^{\rho}$)
     - $\mathbb E[y] = PR$, $\mathrm{Var}[y] = PR + PR^2(e^{v_2} - P)$
+
+    Args:
+        nodes: quadrature points for each function.
+
+    Shapes: F, Fmu, Fvar [..., N, 2]; Y [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import ZeroInflatedPoisson
+    >>> F = np.array([[0.0, np.log(4.0)]])
+    >>> ZeroInflatedPoisson().conditional_mean(np.zeros((1, 0)), F).numpy().tolist()
+    [[2.0]]
     """
 
     function_labels = ("logit of extra zeros", "log rate")

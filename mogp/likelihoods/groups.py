@@ -1,6 +1,4 @@
-"""Outputs whose likelihoods are alike, evaluated together: one pass for forty outputs, not
-forty.
-"""
+"""Outputs whose likelihoods are alike, evaluated together: one pass for forty outputs."""
 
 from __future__ import annotations
 
@@ -39,6 +37,8 @@ class Group(NamedTuple):
             return first
         if hasattr(first, "merged"):
             return first.merged(self.members, sizes)
+        # A copy without `__init__`: its parameters become tensors `[N, 1]`, which are no longer
+        # `Parameter`s, and the formulas of the class read them as they would read a scalar.
         merged = object.__new__(type(first))
         merged.__dict__.update(first.__dict__)
         for name in _parameters(first):
@@ -48,16 +48,12 @@ class Group(NamedTuple):
 
     @property
     def reads_functions(self) -> bool:
-        """Whether the likelihood asks for the functions it needs, rather than being handed their
-        marginals.
-        """
+        """Whether the likelihood asks for functions, rather than being handed marginals."""
         return isinstance(self.members[0], ReadsFunctions)
 
     @property
     def reads_inputs(self) -> bool:
-        """Whether the likelihood may depend on the inputs; such a likelihood is only grouped with
-        itself.
-        """
+        """Whether the likelihood may depend on the inputs; it is then grouped with itself only."""
         return _alike(self.members[0]) is None
 
 

@@ -17,21 +17,20 @@ __all__ = ["BernoulliLabels"]
 
 
 class BernoulliLabels(Likelihood, ReadsFunctions):
-    r"""Labels that a point has or not, each by its own function: $p(y_k = 1 \mid f) = \sigma(f_k)$,
-    $k = 1..K$.
+    r"""Many labels, of which a point has few: $p(y_k = 1 \mid f) = \sigma(f_k)$.
 
-    With $\mathcal P_n$ the labels of point $n$, the expected log-likelihood is
+    With $\mathcal P_n$ the labels of point $n$ among $k = 1..K$, the expected log-likelihood is
 
     $$-\sum_{k\in\mathcal P_n}\mathbb E\,\mathrm{softplus}(-f_k)
       - \sum_{k\notin\mathcal P_n}\mathbb E\,\mathrm{softplus}(f_k)
       = \sum_{k\in\mathcal P_n}\mathbb E f_k - \sum_{k=1}^K\mathbb E\,\mathrm{softplus}(f_k).$$
 
-    Labels that a point has are always counted; of those it has not, `negatives` can be sampled at
+    Labels that a point has are always counted. The others can be sampled, `negatives` of them at
     each step, with weights that leave the expectation as it is:
 
     - `shared=True`: one set $C$ of $c$ labels for all points of a step, in which every label that a
       point has not weighs $K/c$: one dense product for the whole batch.
-    - `shared=False`: $c$ labels of its own for each point, out of those it has not, which weigh
+    - `shared=False`: $c$ labels for each point, out of those it has not, which weigh
       $(K-|\mathcal P_n|)/c$ (Panos, section 4.2): less noise with the same $c$, more work.
 
     In a `SparseMOGP`, targets are `Labels` of a batch (`LabelData`). The methods that GPflow's
@@ -39,10 +38,20 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
 
     Args:
         labels: $K$.
-        negatives: sampled labels $c$ a step; all if None or not less than $K$.
+        negatives: sampled labels $c$ at each step; all if None or not less than $K$.
         shared: see above.
-        nodes: of the Gauss-Hermite quadrature.
-        seed: of the draws.
+        nodes: points of the Gauss-Hermite quadrature.
+        seed: seed of the draws.
+
+    Shapes: F, Fmu, Fvar, Y [..., N, K].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import BernoulliLabels
+    >>> likelihood = BernoulliLabels(labels=3)
+    >>> Fmu, Fvar = np.array([[2.0, 0.0, -2.0]]), np.zeros((1, 3))
+    >>> p, _ = likelihood.predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(p, 3).tolist()
+    [[0.881, 0.5, 0.119]]
     """
 
     def __init__(
@@ -69,9 +78,7 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
     # for batches of labels
 
     def expectations(self, f: View, targets: Targets) -> tf.Tensor:
-        """The expected log-likelihood of each row, `[N]`; an unbiased estimate of it if labels are
-        sampled.
-        """
+        """The expected log-likelihood `[N]`, or an unbiased estimate if labels are sampled."""
         if self.negatives is None:
             return self.over_all(f, targets.Y)
         if self.shared:
@@ -87,11 +94,10 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         )
 
     def over_shared(self, f: View, Y: Labels, chosen: tf.Tensor) -> tf.Tensor:
-        r"""Labels that rows have, and the others among those `chosen` `[c]`, ascending, with weight
-        $K/c$.
+        """The labels that rows have, and the others among those `chosen`, `[c]`, with weight $K/c$.
 
-        The sum over all of $C$, minus what it holds of the labels that a row has: their moments are
-        there anyway.
+        `chosen` is ascending. This is the sum over all of $C$, minus what it holds of the labels
+        that a row has: their moments are there anyway.
         """
         some, own = f.some(chosen), f.some(Y.label[:, None], Y.row)
         mean, softplus = own.mean[:, 0], expected_softplus(own.mean, own.var, self.nodes)[:, 0]
@@ -103,9 +109,7 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return _by_row(mean - (1 - scale * among) * softplus, Y) - scale * total
 
     def over_own(self, f: View, Y: Labels, drawn: tf.Tensor, used: tf.Tensor) -> tf.Tensor:
-        r"""Labels that rows have, and labels `drawn` `[N, c]` of those that each has not, as far as
-        `used`.
-        """
+        """The labels that rows have, and others `drawn` `[N, c]`, as far as `used`."""
         some, own = f.some(drawn), f.some(Y.label[:, None], Y.row)
         positive = -expected_softplus(-own.mean, own.var, self.nodes)[:, 0]
         negative = tf.where(used, expected_softplus(some.mean, some.var, self.nodes), 0)
@@ -114,15 +118,15 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return _by_row(positive, Y) - scale * tf.reduce_sum(negative, -1)
 
     def draw_shared(self) -> tf.Tensor:
-        """`c` different labels, ascending."""
+        """Draw `c` different labels, ascending."""
         key = self.generator.uniform([], maxval=1 << 30, dtype=tf.int64)
         return tf.sort(shuffled(tf.range(self.negatives, dtype=tf.int64), self.num_labels, key))
 
     def draw_own(self, Y: Labels) -> tuple[tf.Tensor, tf.Tensor]:
-        """`c` different labels `[N, c]` that each row has not, and which of them count where a row
-        has fewer to give.
+        """Draw `c` different labels `[N, c]` that each row has not.
 
-        The `d`-th label that a row has not is `d` plus the number of labels it has up to there.
+        Returns them, and which of them count where a row has fewer to give. The `d`-th label that a
+        row has not is `d` plus the number of labels it has up to there.
         """
         rows = tf.shape(Y.count)[0]
         others = self.num_labels - Y.count[:, None]
@@ -132,6 +136,7 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         own = tf.RaggedTensor.from_value_rowids(
             Y.label, Y.row, nrows=tf.cast(rows, tf.int64), validate=False
         )
+        # Padded beyond all labels, so that a search among the labels of a row never meets padding.
         labels = own.to_tensor(default_value=2 * self.num_labels)
         before = labels - tf.range(tf.shape(labels, tf.int64)[1])[None]
         skipped = tf.searchsorted(before, place, side="right", out_type=tf.int64)
@@ -156,8 +161,9 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         return tf.reduce_sum(log_expected_sigmoid(sign * every.mean, every.var), -1)
 
     def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
-        """One draw of the labels for each row of F [..., N, K], of the same shape; a seed gives the
-        same draw again.
+        """One draw of the labels for each row of F [..., N, K], of the same shape.
+
+        The same seed gives the same draw.
         """
         return draw(tfd.Independent(tfd.Bernoulli(logits=F), 1), F.dtype, seed)[..., 0]
 

@@ -1,6 +1,4 @@
-"""Gaussian expectations of the softplus, the one integral of logistic likelihoods, with its
-gradient in closed form.
-"""
+"""Gaussian expectations of the softplus and the logistic function, for logistic likelihoods."""
 
 from __future__ import annotations
 
@@ -17,19 +15,17 @@ Pair = tuple[tf.Tensor, tf.Tensor]
 
 
 def expected_softplus(mean: tf.Tensor, var: tf.Tensor, nodes: int = 10) -> tf.Tensor:
-    r"""$\mathbb E_{\mathcal N(f \mid m, v)}\log(1 + e^f) \approx \sum_s w_s \log(1 + e^{m + x_s\sqrt v})$,
-    by elements.
+    r"""The expectation $\mathbb E\log(1 + e^f)$ for $f \sim \mathcal N(m, v)$, by elements.
 
-    The Gauss-Hermite nodes $x_s$ come in pairs $\pm x$ with equal weights. With
-    $a, b = m \pm x\sqrt v$ and $\sigma_a = \sigma(a)$,
+    It is $\sum_s w_s \log(1 + e^{m + x_s\sqrt v})$, whose Gauss-Hermite nodes $x_s$ come in pairs
+    $\pm x$ with equal weights. With $a, b = m \pm x\sqrt v$ and $\sigma_a = \sigma(a)$,
 
-    $$\log(1 + e^a) + \log(1 + e^b) = a_+ + b_+ - \log[\max(\sigma_a, 1 - \sigma_a)\max(\sigma_b, 1
-      - \sigma_b)],$$
+    $$\log(1 + e^a) + \log(1 + e^b) = a_+ + b_+
+      - \log[\max(\sigma_a, 1 - \sigma_a)\max(\sigma_b, 1 - \sigma_b)],$$
 
-    one logarithm for two nodes, and the same $\sigma$ make the gradient, $\partial_m = \sum_s
-      w_s\sigma_s$ and
-    $\partial_v = \sum_s w_s x_s\sigma_s / 2\sqrt v$: half the time of differentiating the sum, and
-      no node is stored.
+    one logarithm for two nodes. The same $\sigma$ make the gradient,
+    $\partial_m = \sum_s w_s\sigma_s$ and $\partial_v = \sum_s w_s x_s\sigma_s / 2\sqrt v$: half the
+    time of differentiating the sum, and no node is stored.
     """
 
     @tf.custom_gradient
@@ -62,10 +58,10 @@ def expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Ten
 
 
 def log_expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Tensor:
-    r"""$\log\mathbb E_{\mathcal N(f \mid m, v)}\,\sigma(f)$, by elements, finite wherever
-    $\log\sigma$ is.
+    r"""The logarithm of $\mathbb E\,\sigma(f)$, $f \sim \mathcal N(m, v)$, by elements.
 
-    Every term is measured by that of the largest node, which is the largest of them.
+    It is finite wherever $\log\sigma$ is: every term is measured by that of the largest node, which
+    is the largest of them.
     """
     sd = tf.sqrt(tf.maximum(var, SMALLEST_VARIANCE))
     half = _half(nodes)

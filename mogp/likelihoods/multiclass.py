@@ -1,6 +1,4 @@
-"""Likelihoods of class labels, one latent function for each class: softmax by Monte Carlo, and
-robust-max.
-"""
+"""Likelihoods of class labels, one function for each class: softmax and robust-max."""
 
 from __future__ import annotations
 
@@ -28,8 +26,7 @@ Covariance: TypeAlias = Literal["exact", "independent"]
 
 
 class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
-    r"""$p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ for labels $k = 0..C-1$, integrated by Monte
-    Carlo.
+    r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$ of $C$ classes, by Monte Carlo.
 
     GPflow's likelihood with randomness that can be repeated. Training draws $S$ (`samples`) new
     points of $q(f)$ for every row from the likelihood's own `generator`; its state is a variable,
@@ -41,7 +38,22 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
     are correlated as they are under $q$ (`covariance="exact"`); `"independent"` draws every class
     function from its marginal.
 
+    Args:
+        classes: $C$; labels are 0..C-1.
+        samples: draws $S$ for each row and step.
+        covariance: "exact" or "independent", see above.
+        prediction_samples: draws in prediction.
+        seed: seed of both kinds of draws.
+
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Softmax
+    >>> likelihood = Softmax(classes=3)
+    >>> Fmu, Fvar = np.array([[2.0, 0.0, 0.0]]), np.full((1, 3), 1e-6)
+    >>> p, _ = likelihood.predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(p, 2).tolist()
+    [[0.79, 0.11, 0.11]]
     """
 
     def __init__(
@@ -147,11 +159,10 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         log_p: Callable[[tf.Tensor], tf.Tensor] = tf.nn.log_softmax,
         numbers: int | None = None,
     ) -> tf.Tensor:
-        """The log of the mean softmax over the fixed draws, as many at a time as fit in 128 MB, at
-        most 100.
+        """The log of the mean softmax over the fixed draws.
 
-        `log_p` may stand in for the logarithm of the softmax; `numbers` is how many it holds for a
-        row and a draw.
+        The draws come as many at a time as fit in 128 MB, at most 100. `log_p` may stand in for the
+        logarithm of the softmax; `numbers` is how many it holds for a row and a draw.
         """
         most = min(
             100, max(1, _NUMBERS_AT_ONCE // ((numbers or self.num_classes) * max(rows or 1, 1)))
@@ -164,15 +175,28 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
 
 
 class RobustMax(gpflow.likelihoods.MultiClass):
-    r"""$p(y = k \mid f) = 1 - \epsilon$ if $f_k$ is the largest, $\epsilon / (C - 1)$ otherwise;
-    labels $k = 0..C-1$.
+    r"""The largest function wins: $p(y = k \mid f) = 1 - \epsilon$ if $f_k$ is the largest.
 
-    GPflow's `MultiClass`, with $\pi_k = P(f_k\text{ is the largest})$ by quadrature with `nodes`
-    points. Here the predicted $\pi_k$ are divided by their sum, which quadrature leaves off one, so
-    that the probabilities $p(y = k) = (1 - \epsilon)\pi_k + \frac{\epsilon}{C-1}(1 - \pi_k)$ sum to
-    one (Panos prints only the first term).
+    Other classes have $\epsilon / (C - 1)$. GPflow's `MultiClass`, with
+    $\pi_k = P(f_k\text{ is the largest})$ by quadrature. Here the predicted $\pi_k$ are divided by
+    their sum, which quadrature leaves off one, so that the probabilities
+    $p(y = k) = (1 - \epsilon)\pi_k + \frac{\epsilon}{C-1}(1 - \pi_k)$ sum to one (Panos prints only
+    the first term).
+
+    Args:
+        classes: $C$; labels are 0..C-1.
+        epsilon: $\epsilon$.
+        nodes: quadrature points.
 
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import RobustMax
+    >>> likelihood = RobustMax(classes=3, epsilon=0.1)
+    >>> Fmu, Fvar = np.array([[5.0, 0.0, 0.0]]), np.full((1, 3), 0.01)
+    >>> p, _ = likelihood.predict_mean_and_var(np.zeros((1, 0)), Fmu, Fvar)
+    >>> np.round(p, 3).tolist()
+    [[0.9, 0.05, 0.05]]
     """
 
     def __init__(self, classes: int, epsilon: float = 1e-3, *, nodes: int = 20) -> None:
@@ -205,9 +229,7 @@ class RobustMax(gpflow.likelihoods.MultiClass):
 
     @check_shapes("Fmu: [N, C]", "Fvar: [N, C]", "return: [N, C]")
     def probability_largest(self, Fmu: TensorType, Fvar: TensorType) -> tf.Tensor:
-        r"""$\pi_k$, the probability under $q$ that $f_k$ is the largest of the functions, for every
-        class $k$.
-        """
+        r"""The probabilities $\pi_k$ under $q$ that $f_k$ is the largest function, [N, C]."""
         points, weights = (
             tf.cast(part, Fmu.dtype) for part in hermgauss(self.num_gauss_hermite_points)
         )

@@ -1,6 +1,4 @@
-"""A softmax of which a step reads a few classes: the label of a row, and wrong classes drawn for
-it.
-"""
+"""A softmax of which a step reads few classes: the label, and wrong classes drawn for it."""
 
 from __future__ import annotations
 
@@ -17,13 +15,12 @@ __all__ = ["SampledClasses"]
 
 
 class SampledClasses(Softmax):
-    """A likelihood whose bound on the log softmax is a sum over wrong classes, of which it draws
-    some.
+    """A bound on the log softmax that is a sum over wrong classes, of which it draws some.
 
     Args:
         classes: number of classes $C$.
-        negatives: wrong classes $s$ a row and step; all $C - 1$ of them if None or larger.
-        covariance, prediction_samples, seed: as `Softmax`.
+        negatives: wrong classes $s$ for each row and step; all $C - 1$ if None or larger.
+        covariance, prediction_samples, seed: as in `Softmax`.
     """
 
     def __init__(
@@ -54,17 +51,16 @@ class SampledClasses(Softmax):
         )
 
     def _view(self, Fmu: TensorType, Fvar: TensorType, Y: TensorType) -> tuple[View, tf.Tensor]:
-        """Independent functions with the moments `[..., N, C]`, all rows one after the other, and
-        their targets.
-        """
+        """Independent functions with the moments `[..., N, C]`, and their targets, as rows."""
         rows = tf.shape(Fmu)[:-1]
         flat = [tf.reshape(a, [-1, self.num_classes]) for a in (Fmu, Fvar)]
         f = View(independent_functions(Marginals(*flat)), 0, self.num_classes, None)
         return f, tf.reshape(tf.broadcast_to(Y, tf.concat([rows, [1]], 0)), [-1, 1])
 
     def draw_negatives(self, labels: TensorType) -> tf.Tensor:
-        """`s` different wrong classes for each label: labels [N], returns [N, s]; every subset is
-        equally likely.
+        """Draw `s` different wrong classes for the labels `[N]`, `[N, s]`.
+
+        Every subset is equally likely.
         """
         labels = tf.cast(labels, tf.int64)
         N, s = tf.shape(labels)[0], self.negatives
@@ -74,22 +70,24 @@ class SampledClasses(Softmax):
             drawn = self._draw_one_by_one(N)
         else:
             drawn = self._draw_by_rank(N)
+        # Drawn among C - 1 places; those from the label on move up by one, which skips it.
         return drawn + tf.cast(drawn >= labels[:, None], tf.int64)
 
     def _draw_one_by_one(self, N: tf.Tensor) -> tf.Tensor:
-        """Floyd's sampling: $O(s^2)$ a row, whatever the number of classes."""
+        """Floyd's sampling: $O(s^2)$ for each row, whatever the number of classes."""
         u = self.generator.uniform([self.negatives, N], dtype=tf.float64)
         drawn: list[tf.Tensor] = []
         for k in range(self.negatives):
             last = tf.cast(self._wrong - self.negatives + k, tf.int64)
             one = tf.cast(u[k] * tf.cast(last + 1, tf.float64), tf.int64)
             if drawn:
+                # A number drawn before gives way to the last, which could not have been drawn yet.
                 one = tf.where(tf.reduce_any([one == other for other in drawn], axis=0), last, one)
             drawn.append(one)
         return tf.stack(drawn, axis=1)
 
     def _draw_by_rank(self, N: tf.Tensor) -> tf.Tensor:
-        """The classes with the largest of random keys: $O(C)$ a row."""
+        """The classes with the largest of random keys: $O(C)$ for each row."""
         keys = self.generator.uniform([N, self._most_wrong], dtype=tf.float64)
         if not isinstance(self._wrong, int):
             keys = tf.where(
@@ -99,22 +97,19 @@ class SampledClasses(Softmax):
 
     @property
     def _scale(self) -> Any:
-        """$(C - 1)/s$, one number, or one a row."""
+        """$(C - 1)/s$, one number, or one for each row."""
         return tf.cast(self._wrong, tf.float64) / self.negatives
 
     # rows of several outputs, evaluated at once
 
     @property
     def alike(self) -> Any:
-        """Equal for likelihoods whose rows one call can serve, whatever their numbers of
-        classes.
-        """
+        """Equal for likelihoods that one call can serve, whatever their numbers of classes."""
         return self.negatives, self.negatives == self.num_classes - 1, self.covariance
 
     def merged(self, members: Sequence[Self], sizes: Sequence[tf.Tensor]) -> Self:
-        """One likelihood for the rows of several outputs one after the other, `sizes` of them
-        each.
-        """
+        """One likelihood for the rows of several outputs, `sizes` of them each, in order."""
+        # A copy without `__init__`: it shares the generator, so that draws go on where they were.
         one = object.__new__(type(self))
         one.__dict__.update(self.__dict__)
         wrong = [member.num_classes - 1 for member in members]

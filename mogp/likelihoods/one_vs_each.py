@@ -1,6 +1,4 @@
-"""Softmax over many classes by one-vs-each: a product of comparisons of two classes, whose
-logarithm can be sampled.
-"""
+"""Softmax over many classes by one-vs-each: comparisons of two classes, which can be sampled."""
 
 from __future__ import annotations
 
@@ -21,9 +19,7 @@ __all__ = ["OneVsEach", "expected_log_sigmoid", "log_one_vs_each"]
 
 @check_shapes("F: [batch..., C]", "return: [batch..., C]")
 def log_one_vs_each(F: TensorType) -> tf.Tensor:
-    r"""$\log\tilde p(k \mid f) = \sum_{\ell \ne k} \log\sigma(f_k - f_\ell)$ for every class $k$ of
-    scores F.
-    """
+    r"""$\sum_{\ell \ne k} \log\sigma(f_k - f_\ell)$ for every class $k$ of scores F [..., C]."""
     F = tf.convert_to_tensor(F)
     beaten = tf.reduce_sum(tf.nn.softplus(F[..., None, :] - F[..., :, None]), axis=-1)
     return tf.math.log(tf.constant(2.0, F.dtype)) - beaten
@@ -31,19 +27,17 @@ def log_one_vs_each(F: TensorType) -> tf.Tensor:
 
 @check_shapes("mean: [batch...]", "var: [batch...]", "return: [batch...]")
 def expected_log_sigmoid(mean: TensorType, var: TensorType, nodes: int = 10) -> tf.Tensor:
-    r"""$\mathbb E \log\sigma(d) = -\mathbb E\,\mathrm{softplus}(-d)$ for $d \sim \mathcal N(m, v)$,
-    by quadrature.
-    """
+    r"""$\mathbb E \log\sigma(d)$ for $d \sim \mathcal N(m, v)$, by quadrature."""
     return -expected_softplus(-tf.convert_to_tensor(mean), tf.convert_to_tensor(var), nodes)
 
 
 class OneVsEach(SampledClasses):
-    r"""The softmax $p(y = k \mid f) = e^{f_k} / \sum_c e^{f_c}$, bounded by comparisons of two
-    classes each.
+    r"""The softmax over many classes, bounded by comparisons of two classes each.
 
     From $1 + \sum_\ell a_\ell \le \prod_\ell (1 + a_\ell)$ with $a_\ell = e^{f_\ell - f_k}$,
 
-    $$p(y = k \mid f)\ \ge\ \tilde p(k \mid f) = \prod_{\ell \ne k} \sigma(f_k - f_\ell),$$
+    $$p(y = k \mid f) = \frac{e^{f_k}}{\sum_c e^{f_c}}\ \ge\ \tilde p(k \mid f)
+      = \prod_{\ell \ne k} \sigma(f_k - f_\ell),$$
 
     an equality for two classes (Titsias 2016). $\tilde p$ has the largest entry where the softmax
     has it, and sums to at most one. The expectation of $\log\tilde p$ under $q$ is a sum over
@@ -56,11 +50,19 @@ class OneVsEach(SampledClasses):
 
     Args:
         classes: number of classes $C$.
-        negatives: rivals $s$ a row and step; all $C - 1$ of them if None or larger.
-        nodes: of the quadrature.
-        covariance, prediction_samples, seed: as `Softmax`.
+        negatives: rivals $s$ for each row and step; all $C - 1$ if None or larger.
+        nodes: quadrature points.
+        covariance, prediction_samples, seed: as in `Softmax`.
 
     Shapes: F, Fmu, Fvar [N, C]; Y [N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import OneVsEach
+    >>> likelihood = OneVsEach(classes=4)
+    >>> Fmu, Fvar = np.array([[3.0, 0.0, 0.0, 0.0]]), np.full((1, 4), 0.1)
+    >>> X, Y = np.zeros((1, 0)), np.array([[0]])
+    >>> np.round(likelihood.variational_expectations(X, Fmu, Fvar, Y), 3).tolist()
+    [-0.16]
     """
 
     def __init__(
@@ -102,8 +104,7 @@ class OneVsEach(SampledClasses):
         return tf.cast(self._scale, total.dtype) * total
 
     def log_bound(self, f: View, normalise: bool = False) -> tf.Tensor:
-        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ for every class $k$, `[N, C]`, over the fixed
-        draws of `Softmax`.
+        r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ for every class $k$, `[N, C]`, over fixed draws.
 
         Args:
             f: the functions of the output.
@@ -122,5 +123,5 @@ class OneVsEach(SampledClasses):
 
     @property
     def alike(self) -> Any:
-        """As of any likelihood with sampled classes, with the nodes of the quadrature."""
+        """As for any likelihood with sampled classes, with the nodes of the quadrature."""
         return *super().alike, self.nodes

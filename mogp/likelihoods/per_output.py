@@ -29,13 +29,23 @@ class _Data(Protocol):
 
 
 class PerOutput(gpflow.base.Module):
-    r"""The likelihoods of $D$ outputs, each on latent functions of its own.
+    r"""The likelihoods of $D$ outputs, and which latent functions belong to which.
 
     Output $d$ has the likelihood `likelihoods[d]` with $J_d$ functions (`latent_dims[d]`). The
     $J = \sum_d J_d$ functions (`num_functions`) are numbered in the order of the outputs, and
-    `functions(d)` are those of output $d$. Given a mapping from output names to likelihoods, the
-    outputs of the data must have these names in this order. One likelihood object may serve several
-    outputs: they then share its parameters.
+    `functions(d)` are those of output $d$. One likelihood object may serve several outputs: they
+    then share its parameters.
+
+    Args:
+        likelihoods: one for each output, in order; or a mapping from output names, which the
+            outputs of the data must then have, in this order.
+
+    >>> from mogp.likelihoods import HeteroscedasticGaussian, PerOutput, Poisson
+    >>> likelihood = PerOutput({"price": HeteroscedasticGaussian(), "sales": Poisson()})
+    >>> likelihood.num_functions, likelihood.functions(1)
+    (3, range(2, 3))
+    >>> likelihood.function_names(["price", "sales"])
+    ['price/mean', 'price/log variance', 'sales/log rate']
     """
 
     def __init__(self, likelihoods: Sequence[Likelihood] | Mapping[str, Likelihood]) -> None:
@@ -59,7 +69,7 @@ class PerOutput(gpflow.base.Module):
 
     @property
     def num_functions(self) -> int:
-        """$J$, the number of latent functions of all outputs together."""
+        """The number of latent functions of all outputs together, $J$."""
         return sum(self.latent_dims)
 
     def functions(self, d: int) -> range:
@@ -79,9 +89,7 @@ class PerOutput(gpflow.base.Module):
         ]
 
     def check(self, data: _Data) -> None:
-        """Raise a ValueError unless every output of `data` has a likelihood, and targets that its
-        likelihood takes.
-        """
+        """Raise a ValueError unless every output has a likelihood that takes its targets."""
         self._check_number(len(data.outputs))
         names = tuple(output.name for output in data.outputs)
         if self.output_names is not None and names != self.output_names:

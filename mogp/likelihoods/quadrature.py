@@ -18,10 +18,10 @@ WIDENING = 0.05
 
 
 class GaussHermite(NDiagGHQuadrature):
-    r"""GPflow's quadrature over $q(f) = \prod_j \mathcal N(f_j \mid m_j, v_j)$, safe for small
-    variances and for peaks.
+    r"""GPflow's Gauss-Hermite quadrature, safe for small variances and for peaks.
 
-    Variances that rounding brought to zero or below it are raised to $10^{-12}$.
+    The integrals are over $q(f) = \prod_j \mathcal N(f_j \mid m_j, v_j)$. Variances that rounding
+    brought to zero or below it are raised to $10^{-12}$.
 
     `logspace`, $\log\int e^{h(f)} q(f)\,df$, puts its nodes not where $q$ is but where $e^h q$ is.
     (The Poisson density of a count of 1000, as a function of $f$, is 60 times narrower than $q$
@@ -77,6 +77,7 @@ class GaussHermite(NDiagGHQuadrature):
             factor = tf.linalg.cholesky(
                 covariance + WIDENING * tf.matmul(factor, factor, transpose_b=True)
             )
+            # The integral does not depend on where its nodes are, so they carry no gradient.
             z, factor = (
                 tf.stop_gradient(centre + tf.linalg.matvec(factor, nodes)),
                 tf.stop_gradient(factor),

@@ -19,11 +19,24 @@ __all__ = ["conditional", "sample_y"]
 def sample_y(
     likelihood: Any, F: TensorType, seed: int | TensorType, X: TensorType | None = None
 ) -> tf.Tensor:
-    """One draw of y for each row of F [..., N, J], shape [..., N, 1].
+    """One draw of y for each row of function values.
 
-    `seed` is a whole number or a pair of them (shape [2]); the same seed gives the same draw, in
-    any order of calls, in or out of a `tf.function`. X [..., N, P] is needed only where the noise
-    of a GPflow likelihood is a function of the inputs.
+    Args:
+        likelihood: one of ours, or of GPflow's.
+        F: [..., N, J] function values.
+        seed: a whole number or a pair of them (shape [2]); the same seed gives the same draw, in
+            any order of calls, in or out of a `tf.function`.
+        X: [..., N, P] inputs, needed only where the noise of a GPflow likelihood is a function of
+            them.
+
+    Returns:
+        [..., N, 1].
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import Poisson, sample_y
+    >>> y = sample_y(Poisson(), np.full((1000, 1), np.log(50.0)), seed=1)
+    >>> y.shape.as_list(), round(float(np.mean(y)) / 50, 1)
+    ([1000, 1], 1.0)
     """
     F = tf.convert_to_tensor(F)
     if hasattr(likelihood, "sample_y"):
@@ -37,6 +50,18 @@ def conditional(likelihood: Any, F: TensorType, X: TensorType | None = None) -> 
 
     Ours come from the likelihood's method `conditional(F)`. Another class is made known with
     `@conditional.register(ItsClass)`.
+
+    Args:
+        likelihood: one of ours, or of GPflow's.
+        F: [..., N, J] function values.
+        X: [..., N, P] inputs, as in `sample_y`.
+
+    >>> import gpflow
+    >>> import numpy as np
+    >>> from mogp.likelihoods import conditional
+    >>> y = conditional(gpflow.likelihoods.Gaussian(0.25), np.array([[1.0], [2.0]]))
+    >>> y.mean().numpy().tolist(), y.stddev().numpy().tolist()
+    ([1.0, 2.0], [0.5, 0.5])
     """
     if not hasattr(likelihood, "conditional"):
         raise TypeError(

@@ -1,6 +1,4 @@
-"""Which targets a likelihood can take, checked once, before training, in words that name the
-row.
-"""
+"""Which targets a likelihood can take, checked before training, in words that name the row."""
 
 from __future__ import annotations
 
@@ -19,8 +17,19 @@ __all__ = ["TargetRule", "check_targets", "target_rules"]
 
 @dataclass(frozen=True)
 class TargetRule:
-    """One way for targets to be wrong: `broken(y)` marks them, the words say what they are and what
-    to do.
+    """One way for targets to be wrong, with the words of the error.
+
+    Attributes:
+        fault: what broken targets are called, such as "negative".
+        broken: marks broken targets: y [N, T] to booleans [N, T].
+        requirement: what is asked of targets.
+        advice: what to do.
+
+    >>> import numpy as np
+    >>> from mogp.likelihoods import TargetRule
+    >>> even = TargetRule("odd", lambda y: y % 2 == 1, "targets must be even", "Double them")
+    >>> even.broken(np.array([[2.0], [3.0]])).tolist()
+    [[False], [True]]
     """
 
     fault: str
@@ -92,7 +101,15 @@ def labels(classes: int) -> tuple[TargetRule, ...]:
 
 @singledispatch
 def target_rules(likelihood: object) -> tuple[TargetRule, ...]:
-    """The rules of a likelihood: its own `target_rules`, those of a stock GPflow class, or none."""
+    """The rules of a likelihood: its own `target_rules`, those of a GPflow class, or none.
+
+    Args:
+        likelihood: one of ours, or of GPflow's.
+
+    >>> from mogp.likelihoods import Poisson, target_rules
+    >>> [rule.requirement for rule in target_rules(Poisson())]
+    ['counts must be >= 0', 'counts must be whole numbers']
+    """
     rules: tuple[TargetRule, ...] = getattr(likelihood, "target_rules", ())
     return rules
 
@@ -130,10 +147,21 @@ def _(likelihood: stock.Ordinal) -> tuple[TargetRule, ...]:
 
 
 def check_targets(likelihood: Any, Y: ArrayLike, name: str) -> None:
-    """Raise a ValueError if the targets Y, [N, 1], of the output called `name` are not what the
-    likelihood takes.
+    """Raise a ValueError if targets are not what their likelihood takes.
 
     Likelihoods that declare no rules are held to finite targets only.
+
+    Args:
+        likelihood: one of ours, or of GPflow's.
+        Y: [N, T] targets; most likelihoods take one column.
+        name: what the output is called.
+
+    >>> from mogp.likelihoods import Poisson, check_targets
+    >>> check_targets(Poisson(), [[3.0], [0.0]], name="visits")
+    >>> check_targets(Poisson(), [[3.0], [-2.0]], name="visits")
+    Traceback (most recent call last):
+    ...
+    ValueError: output 'visits' (Poisson) has 1 negative target, first at row 1 (-2.0); ...
     """
     kind = type(likelihood).__name__
     if issparse(Y) or hasattr(likelihood, "num_labels"):

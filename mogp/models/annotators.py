@@ -12,7 +12,7 @@ from mogp.data import MultiOutputData
 from mogp.inducing import kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.likelihoods import AnnotatedClasses, AnnotatedValues, Annotators, check_targets
-from mogp.models.heterogeneous import _lengthscale
+from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent, Marginals, Prior
@@ -92,7 +92,7 @@ def ccgpma(
     W = None
     if Q == J:
         W = np.eye(J) + _SPREAD * np.random.default_rng(seed).standard_normal((J, J))
-    kernels = unit_kernels(Q, data.input_dim, _lengthscale(data), ard=False)
+    kernels = unit_kernels(Q, data.input_dim, start_lengthscales(data.X, "diagonal"), ard=False)
     return _annotated(
         data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), Q, inducing, whiten, seed
     )
@@ -117,7 +117,7 @@ def cgpma(
     """
     likelihood = _likelihood(data, classes)
     J = likelihood.latent_dim
-    kernels = unit_kernels(J, data.input_dim, _lengthscale(data), ard=False)
+    kernels = unit_kernels(J, data.input_dim, start_lengthscales(data.X, "diagonal"), ard=False)
     return _annotated(data, likelihood, Independent(kernels), J, inducing, whiten, seed)
 
 

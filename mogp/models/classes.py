@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from gpflow.utilities import set_trainable
-from scipy.spatial.distance import pdist
 
 from mogp.data import MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points, patch_subset
@@ -20,11 +19,11 @@ from mogp.kernels import KernelStack, Patches, PatchStack, unit_kernels
 from mogp.likelihoods import AugmentReduce, PerOutput, Softmax
 from mogp.likelihoods.augment import Theta
 from mogp.likelihoods.multiclass import Covariance
+from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
 
-_ROWS_FOR_DISTANCES = 500
 _IMAGES_FOR_SPREAD = 16
 
 Classes = Sequence[int] | Mapping[str, int] | None
@@ -260,15 +259,14 @@ def _kernels(
     data: MultiOutputData, count: int, lengthscale: float | None, patches: Patches | None, seed: int
 ) -> KernelStack:
     if patches is None:
-        start = median_distance(data.X, seed) if lengthscale is None else lengthscale
+        start = start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
         return KernelStack(unit_kernels(count, data.input_dim, start))
     if lengthscale is None:
         few = data.X[
             np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)
         ]
-        lengthscale = median_distance(
-            np.unique(patches.cut(few).reshape(-1, patches.length), axis=0), seed
-        )
+        different = np.unique(patches.cut(few).reshape(-1, patches.length), axis=0)
+        lengthscale = start_lengthscales(different, "median", seed)
     return PatchStack(patches.kernels(count, lengthscale, seed), table=data.X)
 
 
@@ -301,16 +299,3 @@ def _inducing(
     if patches is None:
         return kmeans_points(data, inducing, sets=sets, seed=seed)
     return patch_subset(data, patches, inducing, sets=sets, seed=seed)
-
-
-def median_distance(X: npt.NDArray[np.float64], seed: int) -> float:
-    """Between different inputs, on a random subset of them."""
-    rng = np.random.default_rng(seed)
-    few = (
-        X
-        if len(X) <= _ROWS_FOR_DISTANCES
-        else X[rng.choice(len(X), _ROWS_FOR_DISTANCES, replace=False)]
-    )
-    distances = pdist(few)
-    distances = distances[distances > 0]
-    return float(np.median(distances)) if len(distances) else 1.0

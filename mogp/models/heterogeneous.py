@@ -18,6 +18,7 @@ from mogp.data.batches import Batch, BatchSource
 from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints, kmeans_points
 from mogp.kernels import ConvolvedStack, SmoothedStack, unit_kernels
 from mogp.likelihoods import PerOutput
+from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import CPM, LMC, Independent
@@ -45,7 +46,7 @@ def hetmogp_lmc(
     """
     outputs = _per_output(data, likelihoods)
     Q = _latents(data, outputs, latents)
-    kernels = unit_kernels(Q, data.input_dim, _lengthscale(data))
+    kernels = unit_kernels(Q, data.input_dim, start_lengthscales(data.X, "diagonal"))
     return SparseMOGP(
         prior=LMC(kernels, functions=outputs.num_functions, rank=copies, seed=seed),
         inducing=kmeans_points(data, inducing, sets=Q, seed=seed),
@@ -81,7 +82,11 @@ def hetmogp_cpm(
             f'on={on!r}; inducing points are on the "functions", the "latents" or "joint".'
         )
     outputs = _per_output(data, likelihoods)
-    J, Q, width = outputs.num_functions, _latents(data, outputs, latents), _lengthscale(data)
+    J, Q, width = (
+        outputs.num_functions,
+        _latents(data, outputs, latents),
+        start_lengthscales(data.X, "diagonal"),
+    )
     points: InducingPoints = kmeans_points(
         data, inducing, sets=Q if on == "latents" else J, seed=seed
     )
@@ -194,7 +199,11 @@ def ccgp_vik(
         raise ValueError(f'variant={variant!r}; choose "classical" or "thesis".')
     _one_output(data)
     outputs = _per_output(data, likelihood)
-    J, Q, width = outputs.num_functions, _latents(data, outputs, latents), _lengthscale(data)
+    J, Q, width = (
+        outputs.num_functions,
+        _latents(data, outputs, latents),
+        start_lengthscales(data.X, "diagonal"),
+    )
     options: dict[str, Any] = {"lengthscales": width, "smoothing": 0.3 * width, "seed": seed}
     options["copies"] = J if copies is None else copies
     points: InducingPoints = kmeans_points(data, inducing, sets=Q, seed=seed)
@@ -319,7 +328,9 @@ def cgp(
     """
     _one_output(data)
     outputs = _per_output(data, likelihood)
-    kernels = unit_kernels(outputs.num_functions, data.input_dim, _lengthscale(data))
+    kernels = unit_kernels(
+        outputs.num_functions, data.input_dim, start_lengthscales(data.X, "diagonal")
+    )
     for kernel in kernels:
         set_trainable(kernel.variance, True)
     return SparseMOGP(
@@ -378,11 +389,3 @@ def _one_output(data: MultiOutputData) -> None:
             f"a chained GP has one output, the data have {data.num_outputs}; use hetmogp_lmc for"
             " several."
         )
-
-
-def _lengthscale(data: MultiOutputData) -> float:
-    """A tenth of the diagonal of the box that holds the inputs, at the scale of standardised
-    inputs.
-    """
-    span = np.ptp(data.X, axis=0)
-    return max(float(np.linalg.norm(span)) / 10, 1e-3)

@@ -11,8 +11,9 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from gpflow import likelihoods as stock
 from gpflow.kernels import Kernel, Linear, Matern32, SquaredExponential
-from gpflow.likelihoods import Bernoulli, Poisson, ScalarLikelihood
+from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
 from mogp.data import Array, MultiOutputData, Output
@@ -20,8 +21,7 @@ from mogp.data.padded import distinct_inputs
 from mogp.inducing import InducingPoints, ReplicaPoints, kmeans_points, replica_points
 from mogp.kernels import expected_k, hierarchical, unit_kernels
 from mogp.kernels.hierarchy import tree_size
-from mogp.likelihoods import Gaussian
-from mogp.models.exact.hierarchies import default_lengthscale
+from mogp.likelihoods import Bernoulli, Gaussian, Poisson
 from mogp.models.latent import LatentMOGP
 from mogp.models.latent_start import (
     Smoothed,
@@ -31,6 +31,7 @@ from mogp.models.latent_start import (
     start_values,
     whitened_mean,
 )
+from mogp.models.lengthscales import start_lengthscales
 from mogp.models.replicas import ReadsReplicas
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -45,7 +46,7 @@ def hmogp_lv(
     latent_inducing: int = 5,
     kernels: Sequence[Kernel] | None = None,
     tree: npt.ArrayLike | None = None,
-    likelihood: ScalarLikelihood | None = None,
+    likelihood: Likelihood | None = None,
     start: Start = "pca",
     nodes: int = 7,
     seed: int = 0,
@@ -74,7 +75,8 @@ def hmogp_lv(
     if kernels is None:
         levels = 2 if tree is None else np.atleast_2d(np.asarray(tree)).shape[1] + 1
         kernels = [
-            Matern32(variance=v, lengthscales=default_lengthscale(data)) for v in _shares(levels)
+            Matern32(variance=v, lengthscales=start_lengthscales(data.X, "range"))
+            for v in _shares(levels)
         ]
     kernel = hierarchical(kernels, data.input_dim, tree)
     return _latent(
@@ -89,7 +91,7 @@ def lvmogp(
     inducing: int | ReplicaPoints = 3,
     latent_inducing: int = 5,
     kernel: Kernel | None = None,
-    likelihood: ScalarLikelihood | None = None,
+    likelihood: Likelihood | None = None,
     start: Start = "pca",
     nodes: int = 7,
     seed: int = 0,
@@ -104,7 +106,7 @@ def lvmogp(
 
     Arguments are those of `hmogp_lv`.
     """
-    one = kernel or SquaredExponential(lengthscales=default_lengthscale(data))
+    one = kernel or SquaredExponential(lengthscales=start_lengthscales(data.X, "range"))
     if isinstance(inducing, int):
         inducing = _without_replicas(replica_points(data, inducing))
     on_x = hierarchical([one], data.input_dim)
@@ -184,7 +186,8 @@ def hgp_ind(
     for _ in range(D):
         levels = 2 if tree is None else np.atleast_2d(np.asarray(tree)).shape[1] + 1
         fresh = [
-            Matern32(variance=v, lengthscales=default_lengthscale(data)) for v in _shares(levels)
+            Matern32(variance=v, lengthscales=start_lengthscales(data.X, "range"))
+            for v in _shares(levels)
         ]
         own.append(
             hierarchical(
@@ -221,7 +224,7 @@ def lmc_stacked(
         else inducing.Z.numpy()
     )
     Z = np.repeat(flat[None], latents, axis=0) if flat.ndim == 2 else flat
-    kernels = unit_kernels(latents, data.input_dim, default_lengthscale(data))
+    kernels = unit_kernels(latents, data.input_dim, start_lengthscales(data.X, "range"))
     return ReplicaMOGP(
         prior=LMC(
             [hierarchical([k], data.input_dim) for k in kernels],
@@ -294,7 +297,7 @@ def _latent(
     latent_dim: int,
     inducing: int | ReplicaPoints,
     latent_inducing: int,
-    likelihood: ScalarLikelihood | None,
+    likelihood: Likelihood | None,
     start: Start,
     nodes: int,
     seed: int,
@@ -334,9 +337,9 @@ def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
     outputs = []
     for o in data.outputs:
         y = o.Y
-        if isinstance(likelihood, Poisson):
+        if isinstance(likelihood, stock.Poisson | Poisson):
             y = np.log(y + 0.5)
-        elif isinstance(likelihood, Bernoulli):
+        elif isinstance(likelihood, stock.Bernoulli | Bernoulli):
             y = 2.0 * y - 1.0
         outputs.append(Output(o.name, o.rows, y, o.observed, o.replica))
     return MultiOutputData(data.X, tuple(outputs))

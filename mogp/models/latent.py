@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel, SquaredExponential
-from gpflow.likelihoods import ScalarLikelihood
-from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
+from gpflow.likelihoods import Likelihood
 from gpflow.utilities import positive, triangular
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import norm, qmc
@@ -25,8 +24,9 @@ from mogp.kernels import KernelStack, expected_k, expected_kk, parameters_read_o
 from mogp.kernels.expected import paired, symmetric
 from mogp.kernels.hierarchy import tree_size
 from mogp.kernels.stack import read_once
-from mogp.likelihoods import check_targets
+from mogp.likelihoods import ReadsFunctions, check_targets
 from mogp.linalg import cholesky
+from mogp.models.base import MOGP
 from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
 from mogp.priors import Marginals
 
@@ -35,7 +35,7 @@ _QUASI_RANDOM_NODES = 64
 _MOST_EMPTY = 10
 
 
-class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
+class LatentMOGP(ReadsReplicas, MOGP):
     r"""A GP over inputs and outputs, where output $d$ is a point $h_d$ of a latent space.
 
     $$\mathrm{cov}[f_d(x), f_{d'}(x') \mid H] = k_H(h_d, h_{d'})\, k_X(x, x'), \qquad h_d \sim N(0,
@@ -98,7 +98,7 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         latent_mean: npt.ArrayLike,
         latent_var: npt.ArrayLike = 0.1,
         *,
-        likelihood: ScalarLikelihood | None = None,
+        likelihood: Likelihood | None = None,
         noise: npt.ArrayLike = 0.1,
         names: Sequence[str] | None = None,
         nodes: int = 7,
@@ -109,11 +109,8 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
                 f"the kernel on latent variables is a {type(latent_kernel).__name__}; expectations"
                 " are known for gpflow.kernels.SquaredExponential (with ARD lengthscales)."
             )
-        if likelihood is not None and not isinstance(likelihood, ScalarLikelihood):
-            raise TypeError(
-                f"{type(likelihood).__name__} reads several functions; give a likelihood of one"
-                " function."
-            )
+        if likelihood is not None:
+            _check_one_function(likelihood)
         mu = np.atleast_2d(np.asarray(latent_mean, dtype=float))
         Z = np.atleast_2d(np.asarray(latent_inducing, dtype=float))
         D, Q = mu.shape
@@ -183,14 +180,6 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
     def batches(self, data: MultiOutputData, size: BatchSize = None, seed: int = 0) -> PaddedSource:
         """Mini-batches for `fit`: `size` outputs a step, or (outputs, rows of each)."""
         return PaddedSource(data, size, seed)
-
-    def maximum_log_likelihood_objective(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
-        """GPflow's name for the ELBO."""
-        return self.elbo(data)
-
-    def training_loss(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
-        """The negative ELBO. (GPflow's own method takes a pair of matrices only.)"""
-        return self._training_loss(data)
 
     def elbo(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
@@ -583,9 +572,17 @@ class LatentMOGP(ReadsReplicas, BayesianModel, ExternalDataTrainingLossMixin):
         """
         copy = gpflow.utilities.deepcopy(self)
         made = LatentMOGP(
-            copy.kernel, copy.latent_kernel, copy.inducing, copy.latent_inducing.numpy(), mean, var,
-            likelihood=copy.likelihood, noise=np.maximum(noise, 1.001 * LEAST_VARIANCE), names=names, nodes=self.nodes,
-        )  # fmt: skip
+            copy.kernel,
+            copy.latent_kernel,
+            copy.inducing,
+            copy.latent_inducing.numpy(),
+            mean,
+            var,
+            likelihood=copy.likelihood,
+            noise=np.maximum(noise, 1.001 * LEAST_VARIANCE),
+            names=names,
+            nodes=self.nodes,
+        )
         made.q_mu, made.q_sqrt_x, made.q_sqrt_h = copy.q_mu, copy.q_sqrt_x, copy.q_sqrt_h
         return made
 
@@ -621,6 +618,15 @@ class Projected(NamedTuple):
     prior: tf.Tensor
     posterior: tf.Tensor
     diagonal: tf.Tensor
+
+
+def _check_one_function(likelihood: Likelihood) -> None:
+    """Raise unless the likelihood reads one function, by itself, and not the inputs."""
+    if isinstance(likelihood, ReadsFunctions) or (likelihood.latent_dim or 1) != 1:
+        raise TypeError(
+            f"{type(likelihood).__name__} reads several functions; give a likelihood of one"
+            " function."
+        )
 
 
 def latent_nodes(dim: int, nodes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

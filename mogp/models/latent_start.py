@@ -178,10 +178,10 @@ def _centres(mean: Array, count: int, rng: np.random.Generator) -> Array:
 
 def _gplvm(F: Array, mean: Array, Z: Array) -> tuple[Array, Array, Array]:
     scale = max(float(F.std()), 1e-12)
+    kernel = SquaredExponential(lengthscales=np.ones(mean.shape[1]))
     model = gpflow.models.BayesianGPLVM(
-        F / scale, mean, np.full(mean.shape, 0.1), SquaredExponential(lengthscales=np.ones(mean.shape[1])),
-        inducing_variable=Z,
-    )  # fmt: skip
+        F / scale, mean, np.full(mean.shape, 0.1), kernel, inducing_variable=Z
+    )
     model.likelihood.variance.assign(0.01)
     LineSearch().minimize(model.training_loss, model.trainable_variables, options={"maxiter": 50})
     return (

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import SquaredExponential
-from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.batches import Batch
@@ -22,7 +21,8 @@ from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import KernelRows, kernels_of, parameters_read_once, take_rows
 from mogp.likelihoods import OneVsEach, RobustMax
 from mogp.likelihoods.one_vs_each import expected_log_sigmoid
-from mogp.models.classes import median_distance
+from mogp.models.base import MOGP
+from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full, Parsimonious, Posterior, latents_first, start_like_parsimonious
 from mogp.priors import Independent, Marginals, View
@@ -81,14 +81,14 @@ class OneVsEachMOGP(SparseMOGP):
         """Classes, `C`."""
         return self.prior.num_functions
 
-    def batches(self, data: MultiOutputData, batch_size: int | None = None, seed: int = 0) -> Any:
-        """Batches of one class each with at most `batch_size` rows; None for the exact bound at
+    def batches(self, data: MultiOutputData, size: int | None = None, seed: int = 0) -> Any:
+        """Batches of one class each with at most `size` rows; None for the exact bound at
         every step.
         """
-        if batch_size is None:
+        if size is None:
             class_labels(data, self.num_classes)
             return data.batches(None, seed)
-        return ClassBatches(data, self.num_classes, batch_size, self.rivals, seed)
+        return ClassBatches(data, size, seed, classes=self.num_classes, rivals=self.rivals)
 
     def elbo(self, data: ClassBatch | Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The bound: exact on all the data, and without bias on the batch of a class."""
@@ -133,7 +133,7 @@ class OneVsEachMOGP(SparseMOGP):
         )
 
 
-class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
+class LinearOneVsEach(MOGP):
     r"""OvsE-LIN: linear scores $f_k(x) = w_k^\top x + b_k$ with the one-vs-each bound (Titsias
     2016), no posterior.
 
@@ -184,21 +184,11 @@ class LinearOneVsEach(BayesianModel, ExternalDataTrainingLossMixin):
                 f" {self.weights.shape[1]}."
             )
 
-    def batches(self, data: MultiOutputData, batch_size: int | None = None, seed: int = 0) -> Any:
+    def batches(self, data: MultiOutputData, size: int | None = None, seed: int = 0) -> Any:
         """As `OneVsEachMOGP.batches`."""
-        if batch_size is None:
+        if size is None:
             return data.batches(None, seed)
-        return ClassBatches(data, self.num_classes, batch_size, self.rivals, seed)
-
-    def maximum_log_likelihood_objective(
-        self, data: ClassBatch | Batch | MultiOutputData
-    ) -> tf.Tensor:
-        """GPflow's name for the objective."""
-        return self.elbo(data)
-
-    def training_loss(self, data: ClassBatch | Batch | MultiOutputData) -> tf.Tensor:
-        """The negative objective."""
-        return self._training_loss(data)
+        return ClassBatches(data, size, seed, classes=self.num_classes, rivals=self.rivals)
 
     def elbo(self, data: ClassBatch | Batch | MultiOutputData) -> tf.Tensor:
         """The penalised objective: exact on all the data, and without bias on the batch of a
@@ -410,7 +400,7 @@ def _one_of(method: str, methods: Any) -> None:
 def _kernel(
     data: MultiOutputData, lengthscale: float | None, variance: float, seed: int
 ) -> SquaredExponential:
-    start = median_distance(data.X, seed) if lengthscale is None else lengthscale
+    start = start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
     return SquaredExponential(variance=variance, lengthscales=start)
 
 

@@ -4,14 +4,13 @@ likelihoods.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
-from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.batches import Batch, OutputBatch
@@ -20,12 +19,13 @@ from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
 from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
 from mogp.likelihoods.groups import Group, groups
+from mogp.models.base import MOGP
 from mogp.models.named import NamedOutputs
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
 
 
-class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
+class SparseMOGP(NamedOutputs, MOGP):
     r"""A sparse variational multi-output GP.
 
     Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions
@@ -112,16 +112,6 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         return self.inducing.input_dim
 
     # --- the bound
-
-    def maximum_log_likelihood_objective(
-        self, data: Batch | MultiOutputData | LabelData
-    ) -> tf.Tensor:
-        """GPflow's name for the ELBO."""
-        return self.elbo(data)
-
-    def training_loss(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
-        """The negative ELBO. (GPflow's own method takes a pair of matrices only.)"""
-        return self._training_loss(data)
 
     def elbo(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
@@ -210,6 +200,10 @@ class SparseMOGP(NamedOutputs, BayesianModel, ExternalDataTrainingLossMixin):
         ]
         first = tf.repeat(tf.constant([r.start for r in ranges], tf.int64), tf.stack(sizes))
         return View(functions, first, max(map(len, ranges)), tf.concat(rows, 0))
+
+    def before_step(self) -> Callable[[Batch], None] | None:
+        """`update_local`, where a likelihood stores something for each row."""
+        return self.update_local if self.local else None
 
     def update_local(self, batch: Batch) -> None:
         """Bring what likelihoods store for each row up to date with the model, for the rows of a

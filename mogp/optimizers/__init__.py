@@ -1,7 +1,7 @@
 """Optimisers for `mogp.fit`."""
 
 from mogp.optimizers.adam import Adam
-from mogp.optimizers.base import Flat, GradientOptimizer, Optimizer
+from mogp.optimizers.base import Flat, GradientOptimizer, Optimizer, Problem, Watch
 from mogp.optimizers.exploratory import VAN, Exploratory, Newton, Vadam
 from mogp.optimizers.keras import Keras
 from mogp.optimizers.lbfgs import LBFGS
@@ -20,7 +20,9 @@ __all__ = [
     "NaturalAdam",
     "Newton",
     "Optimizer",
+    "Problem",
     "Vadam",
+    "Watch",
     "hyb",
     "natural_step",
     "parsimonious_step",

@@ -1,19 +1,71 @@
-"""What an optimiser is: something whose `step` lowers a loss inside the compiled loop of `fit`."""
+"""What an optimiser is: something that lowers the loss of a problem while `fit` watches."""
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
+import gpflow
+import numpy as np
 import tensorflow as tf
+
+from mogp.data import Array
 
 Loss = Callable[[], tf.Tensor]
 
 
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised.
+
+    Attributes:
+        model: its trainable variables are changed.
+        loss: of a batch.
+        batches: the batch of step 0, 1, …, in TensorFlow operations.
+        before: called with the batch before each step, for what a likelihood stores of each row;
+            None if there is nothing of the kind.
+        whole: whether every batch is all the data.
+    """
+
+    model: tf.Module
+    loss: Callable[[Any], tf.Tensor]
+    batches: Callable[[Any], Any]
+    before: Callable[[Any], None] | None = None
+    whole: bool = True
+
+
+class Watch(Protocol):
+    """What an optimiser tells of its steps, and is told in return."""
+
+    @property
+    def step(self) -> int:
+        """Steps taken so far."""
+
+    @property
+    def left(self) -> int:
+        """Steps that are left at most."""
+
+    def due(self) -> int:
+        """How many steps to take before the next report; 0 to end."""
+
+    def remember(self) -> None:
+        """Keep the variables as they are, to go back to should the next steps fail."""
+
+    def took(self, losses: Array, seconds: float) -> None:
+        """Report steps: their losses, and the time they took."""
+
+    def failed(self, steps: int, why: str) -> None:
+        """Report that one of the next `steps` failed."""
+
+
 class Optimizer(ABC):
-    """A stochastic optimiser. `start` makes its state for a model; `step` runs inside the compiled
-    graph.
+    """Changes the trainable variables of a model step by step.
+
+    An optimiser says what one step does (`step`, inside a compiled graph); one that does not work
+    step by step, such as `LBFGS`, has its own `run`.
     """
 
     @abstractmethod
@@ -28,6 +80,72 @@ class Optimizer(ABC):
     @abstractmethod
     def variables(self) -> Sequence[tf.Variable]:
         """The state, so that a checkpoint can restore it."""
+
+    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> str:
+        """Take steps until the watch says that it is enough.
+
+        Returns:
+            Why it ended, in words, where the optimiser has something to say.
+        """
+        loop = _compiled(problem, self, jit_compile)
+        while count := watch.due():
+            watch.remember()
+            began = time.perf_counter()
+            try:
+                first, number = (tf.constant(n, tf.int64) for n in (watch.step, count))
+                losses = loop(first, number).numpy()
+            except tf.errors.InvalidArgumentError as error:
+                watch.failed(count, _first_sentence(error))
+                continue
+            if np.isfinite(losses).all():
+                watch.took(losses, time.perf_counter() - began)
+            else:
+                watch.failed(count, "the objective became NaN or infinite")
+        return ""
+
+
+def _compiled(
+    problem: Problem, optimizer: Optimizer, jit_compile: bool
+) -> Callable[..., tf.Tensor]:
+    """A function of the first step and the number of steps to their losses, one graph for all."""
+
+    def one(step: tf.Tensor) -> tf.Tensor:
+        batch = problem.batches(step)
+        if problem.before is not None:
+            problem.before(batch)
+        return optimizer.step(problem.model, lambda: problem.loss(batch))
+
+    dtype = gpflow.default_float()
+
+    @tf.function(jit_compile=jit_compile, autograph=False)
+    def loop(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        if jit_compile:
+            return tf.reshape(one(start), [1])
+        losses = tf.TensorArray(dtype, size=tf.cast(count, tf.int32), element_shape=[])
+
+        def body(i: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            return i + 1, losses.write(tf.cast(i, tf.int32), tf.cast(one(start + i), dtype))
+
+        return tf.while_loop(lambda i, _: i < count, body, (tf.constant(0, tf.int64), losses))[
+            1
+        ].stack()
+
+    def one_by_one(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        # XLA compiles a loop of unknown length badly: each step is one call.
+        return tf.concat([loop(start + i, count) for i in range(int(count))], 0)
+
+    run: Callable[..., tf.Tensor] = one_by_one if jit_compile else loop
+    return run
+
+
+def _first_sentence(error: Exception) -> str:
+    """The line of a TensorFlow error that says which matrix failed, or its first."""
+    lines = [
+        line.strip()
+        for line in str(error).splitlines()
+        if "Kuu" in line or "positive definite" in line or "NaN" in line
+    ]
+    return (lines or [str(error).splitlines()[0]])[0]
 
 
 class Evaluation(NamedTuple):

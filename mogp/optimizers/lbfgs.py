@@ -2,18 +2,113 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+from scipy.optimize import OptimizeResult
 
-@dataclass(frozen=True)
-class LBFGS:
-    """`scipy.optimize.minimize(method="L-BFGS-B")` on every trainable parameter; deterministic, no
-    mini-batches.
+from mogp.optimizers.base import Loss, Optimizer, Problem, Watch
+from mogp.optimizers.line_search import LineSearch
+
+
+class LBFGS(Optimizer):
+    """`scipy.optimize.minimize(method="L-BFGS-B")` on every trainable parameter.
+
+    It needs the same objective at every step: all the data, and no Monte Carlo. A step is an
+    iteration, whatever the number of evaluations it takes; points at which the objective cannot be
+    evaluated are stepped back from.
+
+    >>> LBFGS({"maxls": 50})
+    LBFGS({'maxls': 50})
 
     Args:
-        options: passed to SciPy (`maxls`, `ftol`, `gtol`, …); `fit` sets `maxiter` from its
-            `steps`.
+        options: passed to SciPy (`maxls`, `ftol`, `gtol`, …); `fit` sets `maxiter`.
     """
 
-    options: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, options: dict[str, Any] | None = None) -> None:
+        self.options = dict(options or {})
+
+    def __repr__(self) -> str:
+        return f"LBFGS({self.options})"
+
+    def start(self, model: tf.Module) -> None:
+        """Nothing to create: SciPy holds the state, and a resumed run starts afresh."""
+
+    def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
+        """L-BFGS has no step of its own: see `run`."""
+        raise NotImplementedError("L-BFGS does not work step by step; call run.")
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]:
+        """None: a checkpoint holds the last iterate."""
+        return ()
+
+    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> str:
+        """Minimise; the watch hears of every iteration and may end it."""
+        if not problem.whole:
+            raise ValueError(
+                "L-BFGS needs the same objective at every step: use batch_size=None, or Adam()"
+                " with mini-batches."
+            )
+        if problem.before is not None:
+            raise ValueError(
+                "a likelihood of this model stores theta for each row, updated step by step: use"
+                " Adam()."
+            )
+        batch = problem.batches(0)
+        loss = tf.function(lambda: problem.loss(batch), autograph=False)
+        _check_objective(loss)
+        variables = list(problem.model.trainable_variables)
+        put, began = _setter(variables), time.perf_counter()
+
+        def after_iteration(intermediate_result: OptimizeResult) -> None:
+            nonlocal began
+            put(tf.constant(intermediate_result.x))
+            watch.took(np.array([intermediate_result.fun], float), time.perf_counter() - began)
+            if not watch.due():
+                raise StopIteration
+            began = time.perf_counter()
+
+        if not watch.due():
+            return ""
+        search = LineSearch()
+        result = search.minimize(
+            loss,
+            variables,
+            callback=after_iteration,
+            allow_unused_variables=True,
+            tf_fun_args={"autograph": False},
+            options={"maxiter": watch.left, **self.options},
+        )
+        refused = f" (points tried that could not be evaluated: {search.refused})"
+        return f"L-BFGS: {result.message}" + (refused if search.refused else "")
+
+
+def _check_objective(loss: Callable[[], tf.Tensor]) -> None:
+    """Raise unless the objective is finite and the same when asked twice."""
+    first, second = float(loss()), float(loss())
+    if not np.isfinite(first):
+        raise ValueError(
+            f"the objective is {first} at the start: check the scale of the data and the start"
+            " values."
+        )
+    if first != second:
+        raise ValueError(
+            "this objective is random (a Monte-Carlo likelihood): L-BFGS cannot follow it; use"
+            " Adam()."
+        )
+
+
+def _setter(variables: Sequence[tf.Variable]) -> Callable[[tf.Tensor], None]:
+    """A compiled function that sets all variables to their parts of one long vector."""
+
+    @tf.function(autograph=False)
+    def put(values: tf.Tensor) -> None:
+        sizes = [v.shape.num_elements() for v in variables]
+        for variable, part in zip(variables, tf.split(values, sizes), strict=True):
+            variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
+
+    return put  # type: ignore[no-any-return]

@@ -1,6 +1,4 @@
-"""What a posterior is: a Gaussian `q(u_l)` for each of the `L` latent GPs, over `M` inducing
-variables.
-"""
+"""What a posterior is: a Gaussian `q(u_l)` over `M` inducing variables for each latent GP."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ from typing import NamedTuple
 
 import gpflow
 import tensorflow as tf
+from check_shapes import check_shapes
 
 
 class Factors(NamedTuple):
@@ -19,6 +18,14 @@ class Factors(NamedTuple):
         cholesky: the factor(s) the posterior works with.
         location: `[R, G, M]`, the parameters of the mean.
         scale: the parameters of the covariance, `[R, G, M, M]` or `[R, G, M]`.
+
+    >>> import tensorflow as tf
+    >>> from mogp.posteriors import Full
+    >>> posterior = Full()
+    >>> posterior.build(kernels=2, copies=3, inducing=4)
+    >>> factors = posterior.factorise(tf.eye(4, batch_shape=[2], dtype=tf.float64))
+    >>> factors.location.shape.as_list(), factors.scale.shape.as_list()
+    ([3, 2, 4], [3, 2, 4, 4])
     """
 
     Kuu: tf.Tensor
@@ -28,8 +35,18 @@ class Factors(NamedTuple):
 
 
 class Posterior(gpflow.Module, ABC):
-    """A variational family. A model calls `build` once, with the number of latents and of inducing
-    variables.
+    """A variational family `q(u_1) … q(u_L)` over the inducing variables.
+
+    A model calls `build` once, with the number of latents and of inducing variables, and after that
+    asks for `factorise`, `project` and `kl` at every step.
+
+    >>> import tensorflow as tf
+    >>> from mogp.posteriors import Full
+    >>> posterior = Full()
+    >>> posterior.build(kernels=1, copies=2, inducing=3)
+    >>> factors = posterior.factorise(tf.eye(3, batch_shape=[1], dtype=tf.float64))
+    >>> posterior.kl(factors).numpy().tolist()
+    [0.0, 0.0]
     """
 
     def __init__(self) -> None:
@@ -37,8 +54,12 @@ class Posterior(gpflow.Module, ABC):
         self.copies = 0
 
     def build(self, kernels: int, copies: int, inducing: int) -> None:
-        """Create the variational parameters of `L = kernels * copies` latents with `M = inducing`
-        variables each.
+        """Create the variational parameters.
+
+        Args:
+            kernels: number of covariances `Kuu`, `G`.
+            copies: latent GPs that share each, `R`, so that `L = G R`.
+            inducing: inducing variables of each, `M`.
         """
         if self.copies:
             raise ValueError(
@@ -52,17 +73,26 @@ class Posterior(gpflow.Module, ABC):
     def _create(self, latents: int, inducing: int) -> None: ...
 
     @abstractmethod
+    @check_shapes("Kuu: [G, M, M]", "return.Kuu: [G, M, M]", "return.location: [R, G, M]")
     def factorise(self, Kuu: tf.Tensor) -> Factors:
         """Factorise `Kuu [G, M, M]`, and lay out the variational parameters by copy and kernel."""
 
     @abstractmethod
+    @check_shapes(
+        "factors.Kuu: [broadcast G, M, M]",
+        "Kuf: [G, M, N]",
+        "Kff: [G, N, ...]",
+        "return[0]: [L, N]",
+        "return[1]: [L, N, ...]",
+    )
     def project(
         self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Moments of the latent GPs.
+        """Moments of the latent GPs at some inputs.
 
         Args:
-            factors: of `Kuu`.
+            factors: what `factorise` made of `Kuu`. With one kernel, `Kuf` and `Kff` may have any
+                number `G` of sets of inputs for it.
             Kuf: `[G, M, N]`.
             Kff: `[G, N]` prior variances, or `[G, N, N]` covariances.
 
@@ -71,16 +101,19 @@ class Posterior(gpflow.Module, ABC):
         """
 
     @abstractmethod
+    @check_shapes("factors.Kuu: [G, M, M]", "factors.location: [R, G, M]", "return: [L]")
     def kl(self, factors: Factors) -> tf.Tensor:
         """`KL[q(u_l) || p(u_l)]` of every latent, `[L]`."""
 
     @abstractmethod
+    @check_shapes("factors.Kuu: [G, M, M]", "return[0]: [L, M]", "return[1]: [L, M, M]")
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean `m [L, M]` and covariance `S [L, M, M]` of the inducing values `u` themselves."""
 
     @abstractmethod
+    @check_shapes("factors.location: [R, G, M]", "return: [R, G, M]")
     def weights(self, factors: Factors) -> tf.Tensor:
-        r"""$\alpha$ in the mean $k(x, Z)\alpha_l$ of latent GP $l$ at any $x$, `[R, G, M]`."""
+        r"""Weights $\alpha$ `[R, G, M]` in the mean $k(x, Z)\alpha_l$ of latent GP $l$ at $x$."""
 
     def _by_copy(self, columns: tf.Tensor) -> tf.Tensor:
         """`[M, L]` parameters as `[R, G, M]`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import tensorflow as tf
+from check_shapes import inherit_check_shapes
 from gpflow.utilities import triangular
 
 from mogp.linalg import cholesky
@@ -12,20 +13,33 @@ from mogp.posteriors.base import Factors, Posterior, by_latent, squares
 
 
 class Full(Posterior):
-    r"""$q(u_l) = N(m_l, S_l)$ with a full $S_l = L_S L_S^\top$: $M(M+3)/2$ parameters a latent.
+    r"""A Gaussian with a full covariance for every latent GP: $M(M+3)/2$ parameters for each.
 
-    With `whiten`, the parameters are those of $v_l \sim N(0, I)$ in $u_l = L_u v_l$,
-    $K_{uu} = L_u L_u^\top$. With $A = L_u^{-1} K_{uf}$ the marginals are
+    $q(u_l) = N(m_l, S_l)$ with $S_l = L_S L_S^\top$. With `whiten`, the parameters are those of
+    $v_l$ in $u_l = L_u v_l$, $K_{uu} = L_u L_u^\top$, whose prior is $N(0, I)$. With
+    $A = L_u^{-1} K_{uf}$ the marginals are
 
-    $$\mu = A^\top m_v, \qquad \sigma^2 = k_{ff} - \mathrm{diag}(A^\top A) + \mathrm{diag}(A^\top
-      S_v A),$$
+    $$\mu = A^\top m_v, \qquad \sigma^2 = k_{ff} - \mathrm{diag}(A^\top A)
+      + \mathrm{diag}(A^\top S_v A),$$
 
-    and un-whitened the same with $A$ replaced by $L_u^{-\top} A$ in the terms of $m$ and $S$.
-    The parameters are laid out as GPflow's, `q_mu [M, L]` and `q_sqrt [L, M, M]`, so its natural
-      gradients apply.
+    and without it the same, with $A$ replaced by $L_u^{-\top} A$ in the terms of $m$ and $S$. The
+    parameters are laid out as GPflow's, `q_mu [M, L]` and `q_sqrt [L, M, M]`, so GPflow's natural
+    gradients apply.
 
     Args:
-        whiten: parametrise `v` (the default) or `u` itself.
+        whiten: parametrise $v$ (the default) or $u$ itself.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from mogp.posteriors import Full
+    >>> posterior = Full()
+    >>> posterior.build(kernels=1, copies=1, inducing=2)
+    >>> _ = posterior.q_mu.assign([[1.0], [0.0]])
+    >>> factors = posterior.factorise(tf.eye(2, batch_shape=[1], dtype=tf.float64))
+    >>> Kuf = tf.constant([[[0.5], [0.0]]], tf.float64)
+    >>> mean, var = posterior.project(factors, Kuf, Kff=tf.ones([1, 1], tf.float64))
+    >>> np.round(mean, 3).tolist(), np.round(var, 3).tolist()
+    ([[0.5]], [[1.0]])
     """
 
     def __init__(self, whiten: bool = True) -> None:
@@ -39,12 +53,14 @@ class Full(Posterior):
             np.tile(np.eye(inducing, dtype=dtype), (latents, 1, 1)), transform=triangular()
         )
 
+    @inherit_check_shapes
     def factorise(self, Kuu: tf.Tensor) -> Factors:
         """One Cholesky factor for each distinct kernel and set of inducing inputs."""
         sqrt = tf.convert_to_tensor(self.q_sqrt)
         scale = tf.reshape(sqrt, [self.copies, -1, *sqrt.shape[1:]])
         return Factors(Kuu, cholesky(Kuu, name="Kuu"), self._by_copy(self.q_mu), scale)
 
+    @inherit_check_shapes
     def project(
         self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -57,6 +73,7 @@ class Full(Posterior):
         spread = tf.linalg.matmul(factors.scale, A, transpose_a=True)
         return by_latent(mean), by_latent(residual + squares(spread, Kff))
 
+    @inherit_check_shapes
     def kl(self, factors: Factors) -> tf.Tensor:
         r"""$\tfrac12[\|\alpha\|^2 + \|T\|_F^2 - M - \log|S| + \log|K_{uu}|]$ of every latent.
 
@@ -67,6 +84,7 @@ class Full(Posterior):
             tf.math.log(tf.square(tf.linalg.diag_part(T))), -1
         )
         if not self.whiten:
+            # One factor for each kernel serves all its copies: it is broadcast, not recomputed.
             L = factors.cholesky
             constant += 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
             L = tf.broadcast_to(L, T.shape)
@@ -76,6 +94,7 @@ class Full(Posterior):
             [-1],
         )
 
+    @inherit_check_shapes
     def weights(self, factors: Factors) -> tf.Tensor:
         r"""$L_u^{-\top} m_v$, or $K_{uu}^{-1} m$: see `Posterior.weights`."""
         alpha = tf.transpose(factors.location, [1, 2, 0])
@@ -85,6 +104,7 @@ class Full(Posterior):
             tf.linalg.triangular_solve(factors.cholesky, alpha, adjoint=True), [2, 0, 1]
         )
 
+    @inherit_check_shapes
     def moments(self, factors: Factors) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and covariance of the inducing values: see `Posterior.moments`."""
         m, S = factors.location[..., None], factors.scale

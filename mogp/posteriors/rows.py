@@ -1,6 +1,4 @@
-"""Posteriors whose parameters have a row for each latent GP, and full ones that start where
-parsimonious ones do.
-"""
+"""Posteriors with a row of parameters for each latent GP, and parsimonious starts of full ones."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
+from check_shapes import check_shapes
 
 from mogp.linalg import cholesky
 from mogp.posteriors.base import Posterior
@@ -15,13 +14,23 @@ from mogp.posteriors.full import Full
 
 
 def latents_first(posterior: Posterior) -> None:
-    """Keep the parameters `[M, L]` of a posterior in variables `[L, M]`, so that a latent GP owns a
-    row of each.
+    """Keep the parameters `[M, L]` of a posterior in variables `[L, M]`, a row for each latent GP.
 
-    The parameters themselves keep their shapes and values. (GPflow's natural gradients want them as
-    they were.)
+    The parameters themselves keep their shapes and values. (GPflow's natural gradients want the
+    variables as they were.)
+
+    Args:
+        posterior: one that a model has built; it is changed in place.
+
+    >>> from mogp.posteriors import Parsimonious, latents_first
+    >>> posterior = Parsimonious()
+    >>> posterior.build(kernels=1, copies=5, inducing=3)
+    >>> latents_first(posterior)
+    >>> posterior.mu.shape.as_list(), posterior.mu.unconstrained_variable.shape.as_list()
+    ([3, 5], [5, 3])
     """
     turned = tfp.bijectors.Transpose(perm=[1, 0])
+    # The transpose goes into the transform: `tf.gather` on the variable then reads whole latents.
     for name, value in list(vars(posterior).items()):
         if isinstance(value, gpflow.Parameter) and value.shape.rank == 2:
             chained = tfp.bijectors.Chain([value.transform, turned])
@@ -32,16 +41,26 @@ def latents_first(posterior: Posterior) -> None:
             )
 
 
+@check_shapes("Kuu: [G, M, M]")
 def start_like_parsimonious(posterior: Full, Kuu: tf.Tensor, sigma: float) -> None:
-    r"""Set every $q(u_l)$ to the start of `Parsimonious(sigma)`: $m = 0$,
-    $S = (K_{uu}^{-1} + \sigma^{-1} I)^{-1}$.
+    r"""Start every $q(u_l)$ of a full posterior where `Parsimonious(sigma)` starts.
 
-    Whitened, $S_v^{-1} = L_u^\top S^{-1} L_u = I + L_u^\top L_u / \sigma$.
+    There $m = 0$ and $S = (K_{uu}^{-1} + \sigma^{-1} I)^{-1}$; whitened,
+    $S_v^{-1} = L_u^\top S^{-1} L_u = I + L_u^\top L_u / \sigma$.
 
     Args:
-        posterior: one that a model has built.
+        posterior: one that a model has built; it is changed in place.
         Kuu: `[G, M, M]` of that model.
         sigma: the common diagonal entry.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from mogp.posteriors import Full, start_like_parsimonious
+    >>> posterior = Full()
+    >>> posterior.build(kernels=1, copies=1, inducing=2)
+    >>> start_like_parsimonious(posterior, tf.eye(2, batch_shape=[1], dtype=tf.float64), sigma=1.0)
+    >>> np.round(np.square(posterior.q_sqrt)[0], 3).tolist()
+    [[0.5, 0.0], [0.0, 0.5]]
     """
     L = cholesky(Kuu, name="Kuu")
     precision = (

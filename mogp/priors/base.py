@@ -1,6 +1,4 @@
-"""What a prior is: latent GPs `u_1 … u_L`, and how they make the latent parameter functions
-`f_1 … f_J`.
-"""
+"""What a prior is: latent GPs `u_1 … u_L`, and the functions `f_1 … f_J` that they make."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import gpflow
 import tensorflow as tf
+from check_shapes import check_shapes
 
 from mogp.inducing import InducingPoints
 from mogp.kernels import KernelStack
@@ -20,6 +19,12 @@ class Marginals(NamedTuple):
     Attributes:
         mean: `[N, J]`.
         var: `[N, J]` variances; `[N, J, J]` with `full_output_cov`, `[J, N, N]` with `full_cov`.
+
+    >>> import numpy as np
+    >>> from mogp.priors import Marginals
+    >>> f = Marginals(mean=np.zeros((5, 2)), var=np.full((5, 2), 0.25))
+    >>> (f.mean + 2 * np.sqrt(f.var)).max()
+    1.0
     """
 
     mean: tf.Tensor
@@ -34,9 +39,24 @@ class LatentPosterior(Protocol):
 
 
 class Conditional(ABC):
-    """The posterior of the functions at one set of inputs, from which marginals are read off."""
+    """The posterior of the functions at one set of inputs, from which marginals are read off.
+
+    `Prior.condition` makes it: the work on all `N` inputs is done once, and each likelihood then
+    asks for the functions and rows it needs.
+
+    >>> import numpy as np
+    >>> import tensorflow as tf
+    >>> from mogp.priors import Marginals, independent_functions
+    >>> f = Marginals(tf.constant([[0.0, 1.0], [2.0, 3.0]]), tf.ones([2, 2]))
+    >>> conditional = independent_functions(f)
+    >>> conditional.marginals(range(1, 2)).mean.numpy().tolist()
+    [[1.0], [3.0]]
+    >>> conditional.contrasts(tf.constant([[1], [1]]), tf.constant([0, 0])).var.numpy().tolist()
+    [[2.0], [2.0]]
+    """
 
     @abstractmethod
+    @check_shapes("rows: [N]", "return.mean: [N, J]")
     def marginals(
         self,
         functions: range | tf.Tensor,
@@ -47,12 +67,22 @@ class Conditional(ABC):
 
         Args:
             functions: a range of `J` functions or a tensor `[J]`, the same at every row; or a
-                tensor `[N, S]`, `S` of them for each row.
+                tensor `[N, J]`, `J` functions for each row.
             rows: `[N]` positions among the inputs; None for all.
             full_output_cov: also the covariance between the functions at each row.
+
+        Returns:
+            The mean `[N, J]`, and the variance in the layout of `Marginals`.
         """
 
     @abstractmethod
+    @check_shapes(
+        "functions: [N, S]",
+        "reference: [N]",
+        "rows: [N]",
+        "return.mean: [N, S]",
+        "return.var: [N, S]",
+    )
     def contrasts(
         self,
         functions: tf.Tensor,
@@ -70,11 +100,11 @@ class Conditional(ABC):
         """
 
     @abstractmethod
+    @check_shapes("noise: [S, broadcast N, L]", "rows: [N]", "return: [S, N, J]")
     def points(
         self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Draws `[S, N, J]` of the functions at each row, correlated over functions and independent
-        over rows.
+        """Draws `[S, N, J]` of the functions: correlated over functions, independent over rows.
 
         Args:
             functions: which.
@@ -86,17 +116,24 @@ class Conditional(ABC):
     @property
     @abstractmethod
     def num_latents(self) -> int:
-        """Latent GPs, `L`."""
+        """The number of latent GPs, `L`."""
 
     @property
     @abstractmethod
     def num_rows(self) -> int | None:
-        """Inputs, `N`; None if not known before the graph runs."""
+        """The number of inputs, `N`; None if it is not known before the graph runs."""
 
     @abstractmethod
+    @check_shapes("return: [S, N, J]")
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
-        """Joint draws of the functions over all inputs, `[samples, N, J]`; needs `full_cov` when
-        conditioning.
+        """Joint draws `[S, N, J]` of the functions over all inputs.
+
+        Args:
+            functions: which.
+            samples: the number of draws, `S`.
+            seed: the same seed gives the same draws.
+
+        The inputs must have been conditioned on with `full_cov`.
         """
 
 
@@ -108,10 +145,17 @@ class View(NamedTuple):
 
     Attributes:
         conditional: the posterior at a set of inputs.
-        first: the number of function 0: one for all rows, or `[N]`, one a row, for rows of several
-            outputs.
-        size: how many functions; of any use for rows of one output only.
+        first: the number of function 0: one for all rows, or `[N]`, one for each row, where the
+            rows belong to several outputs.
+        size: how many functions; it only matters for rows of one output.
         rows: `[N]` positions among the inputs; None for all.
+
+    >>> import tensorflow as tf
+    >>> from mogp.priors import Marginals, View, independent_functions
+    >>> f = Marginals(tf.constant([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]), tf.ones([2, 3]))
+    >>> second = View(independent_functions(f), first=1, size=2, rows=tf.constant([1]))
+    >>> second.marginals().mean.numpy().tolist()
+    [[4.0, 5.0]]
     """
 
     conditional: Conditional
@@ -121,22 +165,27 @@ class View(NamedTuple):
 
     @property
     def num_latents(self) -> int:
-        """Latent GPs, `L`."""
+        """The number of latent GPs, `L`."""
         return self.conditional.num_latents
 
     @property
     def num_rows(self) -> int | None:
-        """Rows, `N`; None if not known before the graph runs."""
+        """The number of rows, `N`; None if it is not known before the graph runs."""
         rows = self.conditional.num_rows if self.rows is None else self.rows.shape[0]
         return None if rows is None else int(rows)
 
+    @check_shapes("return.mean: [N, J]", "return.var: [N, J]")
     def marginals(self) -> Marginals:
-        """Of all functions of the one output, `[N, J]`."""
+        """Marginals `[N, J]` of all functions of the one output."""
         return self.conditional.marginals(self._all, self.rows)
 
+    @check_shapes("functions: [..., J]", "rows: [N]", "return.mean: [N, J]", "return.var: [N, J]")
     def some(self, functions: tf.Tensor, rows: tf.Tensor | None = None) -> Marginals:
-        """Of functions of the one output: `[J]`, the same at every row; or `[N, S]`, some for each
-        of the `rows`.
+        """Marginals of some functions of the one output.
+
+        Args:
+            functions: `[J]`, the same at every row; or `[N, J]`, some for each row.
+            rows: `[N]` positions among the rows of the view; None for all.
         """
         if not isinstance(self.first, int):
             raise ValueError("these rows belong to several outputs; name the functions of each.")
@@ -146,18 +195,22 @@ class View(NamedTuple):
             functions + self.first, self.rows if rows is None else rows
         )
 
+    @check_shapes(
+        "functions: [N, S]", "reference: [N]", "return.mean: [N, S]", "return.var: [N, S]"
+    )
     def contrasts(
         self, functions: tf.Tensor, reference: tf.Tensor, independent: bool = False
     ) -> Marginals:
-        """Of the differences `f_s - f_r`, `[N, S]`: see `Conditional.contrasts`."""
+        """Marginals `[N, S]` of the differences `f_s - f_r`: see `Conditional.contrasts`."""
         first = tf.cast(self.first, functions.dtype)
         shift = first[:, None] if first.shape.rank else first
         return self.conditional.contrasts(
             functions + shift, reference + first, self.rows, independent
         )
 
+    @check_shapes("noise: [S, broadcast N, L]", "return: [S, N, J]")
     def points(self, noise: tf.Tensor) -> tf.Tensor:
-        """Draws of all functions of the one output, `[S, N, J]`: see `Conditional.points`."""
+        """Draws `[S, N, J]` of all functions of the one output: see `Conditional.points`."""
         return self.conditional.points(self._all, noise, self.rows)
 
     @property
@@ -168,11 +221,19 @@ class View(NamedTuple):
 
 
 class Prior(gpflow.Module, ABC):
-    """Latent GPs with `G` distinct kernels, `R` independent copies of each, and `J` functions made
-    of them.
+    """Latent GPs, and the `J` functions made of them.
 
-    Latent `l = i G + g` is copy `i` of kernel `g`: copies of a kernel share its inducing inputs and
-    one factor of `Kuu [G, M, M]`.
+    There are `G` distinct kernels and `R` independent copies of each. Latent `l = i G + g` is copy
+    `i` of kernel `g`: copies of a kernel share its inducing inputs and one factor of
+    `Kuu [G, M, M]`.
+
+    >>> from gpflow.kernels import Matern32, SquaredExponential
+    >>> from mogp.priors import LMC
+    >>> prior = LMC([SquaredExponential(), Matern32()], functions=5, rank=3)
+    >>> prior.num_latents, prior.num_functions
+    (6, 5)
+    >>> prior.coregionalisation().shape.as_list()
+    [2, 5, 5]
     """
 
     kernels: KernelStack
@@ -181,20 +242,20 @@ class Prior(gpflow.Module, ABC):
 
     @property
     def num_latents(self) -> int:
-        """Latent GPs, `L = G R`."""
+        """The number of latent GPs, `L = G R`."""
         return len(self.kernels) * self.copies
 
     def blocks(self, inducing: InducingPoints) -> tuple[int, int]:
-        """How many covariances `Kuu` of inducing variables there are, and how many copies share
-        each: `G` and `R`.
-        """
+        """How many covariances `Kuu` there are, and how many copies share each: `G` and `R`."""
         return len(self.kernels), self.copies
 
     @abstractmethod
+    @check_shapes("return: [G, J, J]")
     def coregionalisation(self) -> tf.Tensor:
-        """Covariances of the functions through each latent kernel, `[G, J, J]`."""
+        """Covariances `[G, J, J]` of the functions through each latent kernel."""
 
     @abstractmethod
+    @check_shapes("X: [N, P]")
     def condition(
         self,
         X: tf.Tensor,
@@ -203,4 +264,12 @@ class Prior(gpflow.Module, ABC):
         factors: Any,
         full_cov: bool = False,
     ) -> Conditional:
-        """The functions at `X [N, P]` given the posterior over the inducing variables."""
+        """The functions at some inputs, given the posterior over the inducing variables.
+
+        Args:
+            X: `[N, P]` inputs, dense or a `tf.SparseTensor`.
+            inducing: the inducing variables.
+            posterior: the distribution `q(u)` of their values.
+            factors: what `posterior.factorise` made of `Kuu`.
+            full_cov: keep covariances between inputs, as `Conditional.draws` needs them.
+        """

@@ -10,6 +10,7 @@ import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from check_shapes import inherit_check_shapes
 
 from mogp.inducing import FunctionPoints, InducingPoints
 from mogp.kernels import ConvolvedStack
@@ -19,20 +20,29 @@ from mogp.priors.mixing import _Mixed, _offsets
 
 
 class CPM(Prior):
-    r"""Convolution process:
-    $f_j(x) = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u^i_q(r)\,dr + b_j$.
+    r"""Convolution process: functions that are smoothed mixtures of latent GPs.
+
+    $$f_j(x) = \sum_{q,i} S^i_{jq}\int\mathcal E(x - r\mid\kappa_j)\,u^i_q(r)\,dr + b_j.$$
 
     What the inducing variables are decides how the functions are reached:
 
-    - `FunctionPoints`: values of the functions (CPM-f). Each function is then a sparse GP of its
-      own, and functions share hyper-parameters only; with `joint=True` one block with the full
+    - `FunctionPoints`: values of the functions (CPM-f). Each function is then a separate sparse GP,
+      and functions share hyper-parameters only; with `joint=True` they form one block with the full
       covariance, through which they share data.
     - `InducingPoints`: values of the latent GPs (CPM-u), a set for each or one for all.
     - `SmoothedPoints`: values of the latent GPs after smoothing (VIK).
 
     Args:
         kernels: the latent GPs, widths and weights.
-        bias: start value(s) of a trainable offset for each function; None for none.
+        bias: start value(s) of a trainable offset for each of the `J` functions; None for none.
+
+    >>> import numpy as np
+    >>> from mogp.kernels import ConvolvedStack
+    >>> from mogp.priors import CPM
+    >>> S = np.array([[1.0, 0.0], [0.5, 2.0]])
+    >>> prior = CPM(ConvolvedStack(functions=2, latents=2, input_dim=1, smoothing=1e-3, S=S))
+    >>> np.round(prior.coregionalisation(), 3).tolist()
+    [[[1.0, 0.5], [0.5, 0.25]], [[0.0, 0.0], [0.0, 4.0]]]
     """
 
     kernels: ConvolvedStack
@@ -57,6 +67,7 @@ class CPM(Prior):
             )
         return inducing.num_sets, 1
 
+    @inherit_check_shapes
     def condition(
         self,
         X: tf.Tensor,
@@ -65,7 +76,7 @@ class CPM(Prior):
         factors: Any,
         full_cov: bool = False,
     ) -> Conditional:
-        """The functions at `X [N, P]`."""
+        """The functions at `X [N, P]`: see `Prior.condition`."""
         bias = None if self.bias is None else tf.convert_to_tensor(self.bias)
         if isinstance(inducing, FunctionPoints) and not inducing.joint:
             if full_cov:
@@ -96,6 +107,7 @@ class CPM(Prior):
             bias,
         )
 
+    @inherit_check_shapes
     def coregionalisation(self) -> tf.Tensor:
         """Covariances of the functions at one input, a matrix for each latent GP: `[Q, J, J]`."""
         return self.kernels.at_one_input()
@@ -133,6 +145,8 @@ class _Projected(Conditional):
         self._bias = tf.zeros_like(prior[0]) if bias is None else bias
         self._G, self._M, self._J = (int(n) for n in columns.shape[:3])
         flat = tf.reshape(columns, [self._G, self._M, -1])
+        # Zeros for the prior moments: what comes back is `aᵀ(V - K)a` alone, and the prior of the
+        # functions, which no latent has by itself, is added below.
         none = tf.zeros_like(
             flat[:, 0] if joint is None else flat[:, 0, :, None] * flat[:, 0, None]
         )
@@ -149,6 +163,7 @@ class _Projected(Conditional):
             "lj,ljn->jn", weights**2, self._own
         )
 
+    @inherit_check_shapes
     def marginals(
         self,
         functions: range | tf.Tensor,
@@ -176,6 +191,7 @@ class _Projected(Conditional):
             mean, tf.gather(self._rows(tf.transpose(self._var), rows), functions, batch_dims=1)
         )
 
+    @inherit_check_shapes
     def contrasts(
         self,
         functions: tf.Tensor,
@@ -192,6 +208,7 @@ class _Projected(Conditional):
         variances = tf.linalg.diag_part(f.var)
         return Marginals(mean, variances[:, 1:] + variances[:, :1] - 2 * f.var[:, 0, 1:])
 
+    @inherit_check_shapes
     def points(
         self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
     ) -> tf.Tensor:
@@ -206,7 +223,7 @@ class _Projected(Conditional):
 
     @property
     def num_latents(self) -> int:
-        """Standard normal draws that `points` needs for a row: one a function."""
+        """Standard normal draws that `points` needs for a row: one for each function."""
         return self._J
 
     @property
@@ -214,6 +231,7 @@ class _Projected(Conditional):
         rows: int | None = self._mean.shape[1]
         return rows
 
+    @inherit_check_shapes
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         assert self._joint is not None
         L = cholesky(self._joint, name="the covariance of the functions")
@@ -224,6 +242,7 @@ class _Projected(Conditional):
     @cached_property
     def _covariance(self) -> tf.Tensor:
         """`[N, J, J]`."""
+        # The posterior only gives squares, so `aᵀCb` comes from that of `a + b`: see the class.
         one, two = (index.ravel() for index in np.indices((self._J, self._J)))
         sums = tf.gather(self._columns, one, axis=2) + tf.gather(self._columns, two, axis=2)
         flat = tf.reshape(sums, [self._G, self._M, -1])

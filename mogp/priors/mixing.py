@@ -1,6 +1,4 @@
-"""Priors whose functions are linear mixtures of latent GPs: independent functions, the LMC and the
-ICM.
-"""
+"""Priors whose functions are linear mixtures of latent GPs: independent functions, LMC and ICM."""
 
 from __future__ import annotations
 
@@ -12,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
+from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.kernels import Kernel
 
 from mogp.inducing import InducingPoints
@@ -28,11 +27,28 @@ def _number(kernels: Kernels) -> int:
 
 
 class MixingPrior(Prior):
-    r"""Functions $f_j(x) = \sum_l W_{jl} u_l(x) + b_j$ of independent latent GPs $u_l$.
+    r"""Functions that are linear mixtures of latent GPs: the base class of `LMC` and `Independent`.
 
-    One pass over the latents gives their mean and variance at all rows; the functions a batch needs
-    are then mixed from the rows of `W` that belong to them, at a cost of `N L` a function, never of
-    all `J`.
+    $$f_j(x) = \sum_l W_{jl} u_l(x) + b_j, \qquad u_l \text{ independent GPs}.$$
+
+    One pass over the latents gives their mean and variance at all rows. The functions that a batch
+    needs are then mixed from their rows of `W`, which costs `N L` for each of them and nothing for
+    the others.
+
+    Args:
+        kernels: one GPflow kernel, several, or a `KernelStack`: `G` of them.
+        functions: number of functions `J`.
+        copies: copies `R` of every latent GP, so that `L = G R`.
+        W: `[J, L]` mixing weights; None for the identity.
+        bias: start value(s) of a trainable offset for each function; None for none.
+
+    >>> import numpy as np
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.priors import MixingPrior
+    >>> W = np.array([[1.0, 0.0], [0.5, 0.5]])
+    >>> prior = MixingPrior(SquaredExponential(), functions=2, copies=2, W=W, bias=[0.0, 10.0])
+    >>> prior.mix(np.array([[1.0, 3.0]])).numpy().tolist()
+    [[1.0, 12.0]]
     """
 
     def __init__(
@@ -50,6 +66,7 @@ class MixingPrior(Prior):
         self.W = W
         self.bias = None if bias is None else gpflow.Parameter(_offsets(bias, functions))
 
+    @inherit_check_shapes
     def condition(
         self,
         X: tf.Tensor,
@@ -58,19 +75,22 @@ class MixingPrior(Prior):
         factors: Any,
         full_cov: bool = False,
     ) -> Conditional:
-        """The functions at `X [N, P]`, from one pass over the latent GPs."""
+        """The functions at `X [N, P]`, from one pass over the latent GPs: see `Prior.condition`."""
         Kff = self.kernels.K(X) if full_cov else self.kernels.K_diag(X)
         mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
         return _Mixed(mean, var, by_rows(self.W), by_rows(self.bias))
 
+    @check_shapes("latents: [N, L]", "return: [N, J]")
     def mix(self, latents: tf.Tensor) -> tf.Tensor:
         """The functions `[N, J]` where the latent GPs have the values `[N, L]`."""
         mixed = latents if self.W is None else tf.linalg.matmul(latents, self.W, transpose_b=True)
         return mixed if self.bias is None else mixed + self.bias
 
+    @inherit_check_shapes
     def coregionalisation(self) -> tf.Tensor:
-        r"""$B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`:
-        $\mathrm{cov}(f_j, f_{j'}) = \sum_g B_{g,jj'} k_g$.
+        r"""Coregionalisation matrices $B_g = \sum_i w_{g}^{i} w_{g}^{i\top}$, `[G, J, J]`.
+
+        They give $\mathrm{cov}(f_j(x), f_{j'}(x')) = \sum_g B_{g,jj'} k_g(x, x')$.
         """
         W = (
             tf.eye(self.num_functions, dtype=gpflow.default_float())
@@ -82,8 +102,7 @@ class MixingPrior(Prior):
 
 
 def by_rows(parameter: Any | None) -> tf.Tensor | tf.Variable | None:
-    """Values of which some rows will be read: the variable itself, where it holds the values, so
-    that no other row is.
+    """Values of which some rows will be read: the variable itself, where it holds the values.
 
     A tensor of all values would be a copy of them at every step, once an optimiser writes single
     rows.
@@ -107,8 +126,9 @@ def _offsets(bias: npt.ArrayLike, functions: int) -> npt.NDArray[np.float64]:
 
 
 class _Mixed(Conditional):
-    """Latent moments `mean [L, N]`, `var [L, N]` or `[L, N, N]`, mixed by `W [J, L]` (the identity
-    if None).
+    """Latent moments `mean [L, N]`, `var [L, N]` or `[L, N, N]`, mixed by `W [J, L]`.
+
+    `W` is the identity if None.
     """
 
     def __init__(
@@ -116,6 +136,7 @@ class _Mixed(Conditional):
     ) -> None:
         self._mean, self._var, self._W, self._bias = mean, var, W, bias
 
+    @inherit_check_shapes
     def marginals(
         self,
         functions: range | tf.Tensor,
@@ -126,6 +147,7 @@ class _Mixed(Conditional):
             return self._shared(functions, *self.latents(rows), full_output_cov)
         return self._by_row(functions, rows, full_output_cov)
 
+    @inherit_check_shapes
     def contrasts(
         self,
         functions: tf.Tensor,
@@ -146,6 +168,7 @@ class _Mixed(Conditional):
             offset = bias[:, 1:] - bias[:, :1]
         return Marginals(_mix(W, mean) + offset, _mix(W * W, var))
 
+    @inherit_check_shapes
     def points(
         self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
     ) -> tf.Tensor:
@@ -172,6 +195,7 @@ class _Mixed(Conditional):
             return self._mean, self._var
         return tf.gather(self._mean, rows, axis=1), tf.gather(self._var, rows, axis=1)
 
+    @inherit_check_shapes
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         L = cholesky(self._var, name="the covariance of the latent GPs")
         noise = tf.random.stateless_normal(
@@ -228,9 +252,8 @@ class _Mixed(Conditional):
 
 
 def _mix(W: tf.Tensor, latents: tf.Tensor) -> tf.Tensor:
-    """`[N, S]` from weights `[N, S, L]` and latents `[N, L]`; products of single rows are no matter
-    for a matrix.
-    """
+    """`[N, S]` from weights `[N, S, L]` and latents `[N, L]`."""
+    # With one function for each row there is no need for a batch of `[1, L]` matrix products.
     return (
         tf.reduce_sum(W * latents[:, None], -1) if W.shape[1] == 1 else tf.linalg.matvec(W, latents)
     )
@@ -248,19 +271,39 @@ def _positive(variance: tf.Tensor) -> tf.Tensor:
     return tf.maximum(variance, _SMALLEST_VARIANCE)
 
 
+@check_shapes("f.mean: [N, J]", "f.var: [N, J]")
 def independent_functions(f: Marginals) -> Conditional:
-    """Functions with the marginals `[N, J]` given, independent of each other."""
+    """Functions with given marginals, independent of each other, as a `Conditional`.
+
+    Args:
+        f: mean and variance `[N, J]`.
+
+    >>> import tensorflow as tf
+    >>> from mogp.priors import Marginals, independent_functions
+    >>> f = Marginals(tf.constant([[0.0, 1.0]]), tf.constant([[1.0, 2.0]]))
+    >>> conditional = independent_functions(f)
+    >>> conditional.marginals(range(2), full_output_cov=True).var.numpy().tolist()
+    [[[1.0, 0.0], [0.0, 2.0]]]
+    """
     return _Mixed(tf.transpose(f.mean), tf.transpose(f.var), None, None)
 
 
 class Independent(MixingPrior):
-    """Functions that are GPs of their own: `f_j = u_j + b_j`.
+    """Functions that do not share latent GPs: `f_j = u_j + b_j`.
 
     Args:
         kernels: one kernel for each function, or one kernel that all functions share (with one
             `Kuu` for all).
         functions: number of functions `J`; needed with a shared kernel.
         bias: start value(s) of a trainable offset for each function; None for none.
+
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.priors import Independent
+    >>> prior = Independent(SquaredExponential(), functions=3)
+    >>> prior.num_latents, len(prior.kernels)
+    (3, 1)
+    >>> prior.coregionalisation().numpy().tolist()
+    [[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]]
     """
 
     def __init__(
@@ -280,17 +323,25 @@ class Independent(MixingPrior):
 
 
 class LMC(MixingPrior):
-    r"""Linear model of coregionalisation: $f_j = \sum_g \sum_{i=1}^{R} W_{j,(i,g)}\, u_g^i$,
-    $u_g^i \sim GP(0, k_g)$.
+    r"""Linear model of coregionalisation: functions mixed from latent GPs with several kernels.
+
+    $$f_j = \sum_{g=1}^{G} \sum_{i=1}^{R} W_{j,(i,g)}\, u_g^i + b_j, \qquad u_g^i \sim GP(0, k_g).$$
 
     Args:
         kernels: the `G` distinct kernels (unit variance is usual: `W` carries the amplitude).
         functions: number of functions `J`.
         rank: copies `R` of every latent GP, the rank of each coregionalisation matrix.
-        W: `[J, G R]` start values of the mixing weights; if None, rows of length one in random
+        W: `[J, R G]` start values of the mixing weights; if None, rows of length one in random
             directions, so that every function starts with unit variance.
         bias: start value(s) of a trainable offset for each function; None for none.
-        seed: of the draw of `W`.
+        seed: seed of the draw of `W`.
+
+    >>> from gpflow.kernels import Matern32, SquaredExponential
+    >>> from mogp.priors import LMC
+    >>> kernels = [SquaredExponential(lengthscales=0.5), Matern32(lengthscales=2.0)]
+    >>> prior = LMC(kernels, functions=2, W=[[1.0, 0.0], [0.5, 2.0]])
+    >>> prior.coregionalisation().numpy().tolist()
+    [[[1.0, 0.5], [0.5, 0.25]], [[0.0, 0.0], [0.0, 4.0]]]
     """
 
     def __init__(
@@ -318,16 +369,23 @@ class LMC(MixingPrior):
 
 
 class ICM(LMC):
-    r"""Intrinsic coregionalisation: one kernel,
-    $\mathrm{cov}(f_j(x), f_{j'}(x')) = B_{jj'} k(x, x')$ with `B = W Wᵀ`.
+    r"""Intrinsic coregionalisation model: functions mixed from latent GPs with one kernel.
+
+    $$\mathrm{cov}(f_j(x), f_{j'}(x')) = B_{jj'}\, k(x, x'), \qquad B = W W^\top.$$
 
     Args:
         kernel: the one kernel.
         functions: number of functions `J`.
-        rank: rank of `B`.
-        W: `[J, rank]` start values.
+        rank: rank `R` of `B`.
+        W: `[J, R]` start values of the mixing weights; if None, random rows of length one.
         bias: start value(s) of a trainable offset for each function; None for none.
-        seed: of the draw of `W`.
+        seed: seed of the draw of `W`.
+
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.priors import ICM
+    >>> prior = ICM(SquaredExponential(), functions=2, W=[[1.0], [-2.0]])
+    >>> prior.coregionalisation()[0].numpy().tolist()
+    [[1.0, -2.0], [-2.0, 4.0]]
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from mogp.data import Array
 from mogp.inducing import FunctionPoints
 from mogp.linalg import cholesky_and_jitter
 from mogp.posteriors import Full
+from mogp.training.convergence import convergence
 
 
 @dataclass(frozen=True)
@@ -47,31 +48,10 @@ def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
         elbo: the objective at every step.
         deterministic: whether the objective was the same function at every step.
     """
-    converged, findings = _convergence(elbo, deterministic)
+    converged, findings = convergence(elbo, deterministic)
     for look in (_jitter, _dead_latents, _idle_dimensions, _coinciding_points):
         findings += look(model)
     return Diagnosis(converged, tuple(findings))
-
-
-def _convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[str]]:
-    r"""Compare the last fifth of the steps with the fifth before: converged if the mean rose by
-    less than its noise,
-
-    two standard errors of the difference, or by less than a thousandth of the whole rise.
-    """
-    fifth = len(elbo) // 5
-    if fifth < (2 if deterministic else 10):
-        return None, []
-    before, last = elbo[-2 * fifth : -fifth], elbo[-fifth:]
-    rise = float(last.mean() - before.mean())
-    noise = 2 * float(np.sqrt(last.var() / fifth + before.var() / fifth))
-    whole = float(last.mean() - elbo[:fifth].mean())
-    if rise <= max(noise * (not deterministic), 1e-3 * abs(whole), 1e-9 * abs(float(last.mean()))):
-        return True, []
-    return False, [
-        f"The mean ELBO still rose by {rise:.3g} nats over the last {fifth} steps: train longer, or"
-        " with larger steps."
-    ]
 
 
 def _jitter(model: Any) -> list[str]:

@@ -141,7 +141,7 @@ def test_recorded_tables_of_larger_runs_are_folded_below_a_table_that_differs(ma
     path = ma3.folder / "recorded.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("a\n7\n", encoding="utf-8")
-    long = records.Record("ma/3", "long", {}, 9.0, "2026-01-02", "Linux", {}, (), {}, {"ma-table-3-1": path})
+    long = records.RunRecord("ma/3", "long", {}, 9.0, "2026-01-02", "Linux", {}, (), {}, {"ma-table-3-1": path})
     monkeypatch.setattr(records, "recorded", lambda key: {"long": long})
     ma3.table("ma-table-3-1", pd.DataFrame({"a": [1]}))
     assert "<summary>Recorded: long profile, 2026-01-02, 9 s on Linux</summary>" in html(shown[-1])
@@ -281,16 +281,16 @@ def test_png_of_a_large_figure_replaces_its_svg_on_the_page(ma3: Chapter, shown:
 def test_the_note_on_a_stand_in_stands_clear_of_a_legend_below_the_figure():
     import matplotlib.pyplot as plt
 
-    from mogp.book.chapter import _render, _say_below
+    from mogp.book.figures import render, say_below
     from mogp.plotting import use_style
 
     use_style()
     figure, ax = plt.subplots(figsize=(6, 3))
     ax.plot([1, 2], label="a line")
     legend = figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center")
-    _say_below(figure, "Drawn from a stand-in.")
+    say_below(figure, "Drawn from a stand-in.")
     before = legend.get_window_extent().transformed(figure.transFigure.inverted())
-    _render(figure, "png")
+    render(figure, "png")
     after = legend.get_window_extent().transformed(figure.transFigure.inverted())
     note = figure.texts[-1].get_window_extent().transformed(figure.transFigure.inverted())
     assert after.y0 == pytest.approx(before.y0, abs=0.01)

@@ -17,7 +17,7 @@ import nbformat
 import psutil
 import pytest
 
-from mogp.book import CompanionError, results, runkey, runner
+from mogp.book import CompanionError, results, runkey, runner, staging
 
 ROOT = Path(__file__).resolve().parents[2]
 package_hash = runkey.package_hash
@@ -301,7 +301,7 @@ def test_two_runs_at_once_do_the_work_once(write_chapter, build, command):
 def test_a_result_caught_in_the_swap_comes_back(write_chapter, build):
     write_chapter("ma/1", "print('good')")
     runner.run(["ma/1"])
-    results.result_folder(build, "ma/1").rename(results.previous_folder(build, "ma/1"))
+    results.result_folder(build, "ma/1").rename(staging.previous_folder(build, "ma/1"))
     (build / "chapters" / ".ma-1.stage-stale").mkdir()
     assert states(runner.run(["ma/1"])) == [("ma/1", "unchanged")]
     assert "good" in outputs(build, "ma/1")

@@ -95,6 +95,31 @@ def test_rows_are_brought_to_length_one_and_rows_of_zeros_stay(X, form):
     np.testing.assert_array_equal(unit_rows(np.zeros((2, 3))), np.zeros((2, 3)))
 
 
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e-310])
+def test_rows_of_any_size_are_brought_to_length_one(form, scale):
+    given = np.array([[3.0, 0.0, -4.0], [0.0, 0.0, 0.0], [0.0, 5.0, 12.0]]) * scale
+    scaled = unit_rows(form(given))
+    scaled = scaled if isinstance(scaled, np.ndarray) else scaled.toarray()
+    np.testing.assert_allclose(scaled, [[0.6, 0, -0.8], [0, 0, 0], [0, 5 / 13, 12 / 13]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, csr_array])
+def test_lengths_of_ordinary_rows_are_the_textbook_ones_to_the_last_bit(rng, form):
+    given = rng.normal(size=(50, 7)) * 10.0 ** rng.integers(-5, 6, (50, 1))
+    scaled = unit_rows(form(given))
+    scaled = scaled if isinstance(scaled, np.ndarray) else scaled.toarray()
+    lengths = np.sqrt(np.asarray(form(given * given).sum(1)).reshape(-1, 1))
+    np.testing.assert_array_equal(scaled, given / lengths)
+
+
+def test_whole_numbers_are_divided_as_floats():
+    for small in (np.int8, np.int64):
+        given = np.array([[3, 4]], small)
+        np.testing.assert_array_equal(unit_rows(given), [[0.6, 0.8]])
+        np.testing.assert_array_equal(unit_rows(csr_array(given)).toarray(), [[0.6, 0.8]])
+
+
 def test_single_precision_is_kept_and_whole_numbers_become_floats(X):
     assert LabelData.of(X.astype(np.float32), Y).X.dtype == np.float32
     assert LabelData.of(csr_array(X.astype(np.float32)), Y).X.dtype == np.float32
@@ -128,7 +153,11 @@ def test_inputs_with_long_indices_can_be_clustered(X):
         ({"Y": [[0], [1.5], [], [], [], [], []]}, r"row 1 of Y is \[1.5\]; expected the numbers"),
         ({"Y": [["cat"], [], [], [], [], [], []]}, r"row 0 of Y is \['cat'\]"),
         ({"Y": [[], [], [], [], [], [], []]}, "at least one is needed"),
-        ({"labels": 5}, "Y has 4 columns, labels=5"),
+        ({"labels": 5}, "Y has 4 columns, but labels=5; leave labels out"),
+        ({"X": np.ma.masked_equal(np.eye(7), 0)}, "X is a masked array; inputs cannot be missing"),
+        ({"Y": np.ma.masked_equal(Y, 0)}, "Y is a masked array"),
+        ({"X": np.ones((7, 5), complex)}, "X holds complex numbers; inputs must be real"),
+        ({"X": csr_array(np.ones((7, 5), complex))}, "X holds complex numbers"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_door(X, change, problem):

@@ -80,7 +80,7 @@ def test_outputs_that_differ_in_rows_order_or_replicas_have_one(change):
 
 
 def test_distinct_inputs_are_in_the_order_of_the_data_and_replicas_tell_equal_ones_apart():
-    data = MultiOutputData.from_long(uneven().frame(), "x0", replica="replica")
+    data = MultiOutputData.from_long(uneven().frame(), "x", replica="replica")
     X, rows = distinct_inputs(data)
     np.testing.assert_array_equal(X, [[0, 0], [1, 0], [2, 1], [3, 1], [5, 2], [1, 2], [2, 2], [7, 1]])
     for d, (own, where) in enumerate(zip(data.outputs, rows, strict=True)):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mogp.data import MultiOutputData
+from mogp.data import InputColumn, MultiOutputData
 
 
 def same(a: MultiOutputData, b: MultiOutputData) -> None:
@@ -102,10 +102,10 @@ def test_one_row_of_one_output_is_enough():
         ),
         ([0, np.inf], [0, 1], {}, r"X has 1 values that are not finite.*\(inf\)"),
         ([0, 1], [0, -np.inf], {}, "Y has 1 infinite targets, first at row 1.*use NaN"),
-        ([0, 1], [np.nan, np.nan], {}, "Y has no observed target"),
-        ([0, 1], [[1, np.nan], [1, np.nan]], {}, "'output 1' has no observed targets. Drop the output"),
-        (["a", "b"], [0, 1], {}, "X holds values that are not numbers.*'a'.*factorize"),
-        ([0, 1], ["yes", "no"], {}, "Y holds values that are not numbers.*factorize"),
+        ([0, 1], [np.nan, np.nan], {}, "no observed target: every entry is NaN or masked.*At least one output"),
+        ([0, 1], [1, 2], {"mask": [0, 0]}, "no observed target"),
+        (["a", "b"], [0, 1], {}, "X holds values that are not numbers, first 'a' at row 0, column 0.*factorize"),
+        ([1 + 1j, 2], [0, 1], {}, "X holds values that are not numbers"),
         ([0, 1], [1 + 1j, 2], {}, "Y holds values that are not numbers"),
         ([[0, 1], [1]], [0, 1], {}, "X holds values that are not numbers"),
         ([0, 1], [0, 1], {"mask": [True]}, r"mask has shape \(1, 1\); the targets have shape \(2, 1\)"),
@@ -115,6 +115,7 @@ def test_one_row_of_one_output_is_enough():
         ([0, 1], [0, 1], {"replica": [0]}, r"replica has shape \(1,\).*\(2,\)"),
         ([0, 1], [0, 1], {"replica": [0, np.nan]}, "replica is missing in 1 rows"),
         ([0, 1], [0, 1], {"replica": [None, "r"]}, "replica is missing in 1 rows"),
+        ([0, 1], [0, 1], {"replica": [0, np.inf]}, "replica is infinite, first at row 1; expected numbers 0, 1, …"),
     ],
 )
 def test_wrong_arrays_are_refused_with_what_was_given_and_what_to_do(X, Y, options, said):
@@ -181,7 +182,11 @@ def test_masks_and_replicas_of_a_list_go_with_their_outputs():
         ([([0], [1], [2])], {}, r"pairs\[0\] has 3 elements; expected \(X, Y\)"),
         ([([0], [1]), ([[0, 1]], [1])], {}, "inputs of 'output 1' have 2 columns, those of 'output 0' have 1"),
         ([([0], [1, 2])], {}, "X of 'output 0' has 1 rows and Y of 'output 0' has 2"),
-        ([([0], [1]), ([0], [np.nan])], {}, "Y of 'output 1' has no observed target"),
+        ([([0], [np.nan]), ([], [])], {}, "no observed target"),
+        ([([0], [1]), ([], [1])], {}, "X of 'output 1' has 0 rows and Y of 'output 1' has 1"),
+        ([([[0, 1]], [1]), (np.zeros((0, 3)), [])], {}, "inputs of 'output 1' have 3 columns"),
+        ([([0], np.zeros((1, 0)))], {}, r"Y of 'output 0' is empty \(shape \(1, 0\)\)"),
+        ([(np.zeros((1, 0)), [1])], {}, r"X of 'output 0' is empty \(shape \(1, 0\)\)"),
         ([([0], [1]), ([0], [np.inf])], {"names": ["a", "b"]}, "Y of 'b' has 1 infinite"),
         ([([0], [1]), ([0], [1])], {"masks": [None]}, "1 masks for 2 outputs"),
         ([([0], [1]), ([0], [1])], {"replicas": [None] * 3}, "3 replicas for 2 outputs"),
@@ -191,6 +196,33 @@ def test_masks_and_replicas_of_a_list_go_with_their_outputs():
 def test_wrong_lists_are_refused_with_what_was_given(pairs, options, said):
     with pytest.raises(ValueError, match=said):
         MultiOutputData.from_list(pairs, **options)
+
+
+def test_equal_rows_of_inputs_are_merged_in_order_of_first_appearance():
+    data = MultiOutputData.from_list(
+        [([[3.0, 0.0], [1.0, 1.0], [3.0, -0.0]], [10, 11, 12]), ([[2.0, 2.0], [1.0, 1.0]], [20, 21])]
+    )
+    np.testing.assert_array_equal(data.X, [[3, 0], [1, 1], [2, 2]])
+    np.testing.assert_array_equal(data[0].rows, [0, 1, 0])
+    np.testing.assert_array_equal(data[1].rows, [2, 1])
+    np.testing.assert_array_equal(data[0].Y[:, 0], [10, 11, 12])
+    assert not data.shares_inputs, "a row occurs twice in one output"
+
+
+def test_inputs_without_equal_rows_are_stacked_as_they_are(rng):
+    X = [rng.normal(size=(n, 3)) for n in (4, 1, 6)]
+    data = MultiOutputData.from_list([(x, np.ones(len(x))) for x in X])
+    np.testing.assert_array_equal(data.X, np.concatenate(X))
+    np.testing.assert_array_equal(np.concatenate([o.rows for o in data]), np.arange(11))
+
+
+def test_merging_is_what_a_dictionary_of_rows_does(rng):
+    X = [rng.integers(0, 3, (n, 2)).astype(float) for n in (9, 5, 7)]
+    data = MultiOutputData.from_list([(x, np.arange(len(x))) for x in X])
+    seen = list(dict.fromkeys(tuple(row) for row in np.concatenate(X)))
+    np.testing.assert_array_equal(data.X, seen)
+    for d, x in enumerate(X):
+        np.testing.assert_array_equal(data.inputs(d), x)
 
 
 # -------------------------------------------------------------------------------------------------- data frames
@@ -232,11 +264,15 @@ def test_wide_table_equals_arrays():
         (lambda f: f.drop(columns="x"), "no column 'x'; its columns are 'output', 'target'"),
         (lambda f: f.iloc[:0], "no rows"),
         (lambda f: f.assign(output=["a", None]), "'output' is empty in 1 rows"),
-        (lambda f: f.assign(x=["low", "high"]), "column 'x' holds .* values, not numbers.*factorize"),
-        (lambda f: f.assign(target=["u", "v"]), "column 'target' holds"),
-        (lambda f: f.assign(x=[0.0, np.nan]), "input columns has 1 values that are not finite"),
+        (lambda f: f.assign(x=["low", "high"]), "not numbers, first 'low' at row 0, column 'x'; .*factorize"),
+        (lambda f: f.assign(x=pd.Categorical([1, 2])), "not numbers, first 1 at row 0, column 'x'"),
+        (
+            lambda f: f.assign(target=pd.to_datetime(["2020", "2021"])),
+            "column 'target' of output 'a' holds values that",
+        ),
+        (lambda f: f.assign(x=[0.0, np.nan]), "the table has 1 values that are not finite.*row 1, column 'x'"),
         (lambda f: f.assign(target=[0.0, np.inf]), "'target' has 1 infinite"),
-        (lambda f: f.assign(target=[0.0, np.nan]), "'b' has no observed targets"),
+        (lambda f: f.assign(target=[np.nan, np.nan]), "no observed target"),
         (lambda f: f.assign(output=["1", 1]), "given twice: '1'"),
         (lambda f: pd.concat([f, f[["x"]]], axis=1), "same name"),
     ],
@@ -273,9 +309,9 @@ def test_taking_positions_keeps_their_inputs_and_targets(uneven):
     assert len(part.X) == len(np.unique(np.concatenate([uneven["full"].rows[[3, 0]], uneven["gaps"].rows]))) + 2
 
 
-def test_taking_nothing_of_an_output_is_refused(uneven):
-    with pytest.raises(ValueError, match="'own' has no observed targets"):
-        uneven.take({"own": []})
+def test_taking_nothing_of_all_outputs_is_refused(uneven):
+    with pytest.raises(ValueError, match="no observed target"):
+        uneven.take({name: [] for name in uneven.names})
 
 
 @pytest.mark.parametrize("name", ["uneven", "shared"])
@@ -305,6 +341,11 @@ def test_shares_outside_zero_and_one_are_refused(shared, share):
 def test_a_split_that_leaves_a_side_empty_is_refused():
     with pytest.raises(ValueError, match=r"'output 0' has 1 rows.*leaves one side empty"):
         MultiOutputData.from_arrays([0.0], [1.0]).split(0.5)
+
+
+def test_columns_that_do_not_fit_the_inputs_are_refused(shared):
+    with pytest.raises(ValueError, match="1 input columns are described, X has 2"):
+        MultiOutputData(shared.X, shared.outputs, (InputColumn(),))
 
 
 def test_repr_says_sizes(uneven):

@@ -10,7 +10,9 @@ from scipy.ndimage import uniform_filter1d
 from mogp.datasets import DataFormatError, DataUnavailableError, mocap
 from mogp.datasets.formats.amc import read_amc
 from mogp.datasets.formats.bvh import read_bvh
-from mogp.datasets.mocap import COUNTERPARTS, ENTRIES, NPZ, NPZ_CHANNELS, NPZ_TRIALS, SHAPES, read_recording
+from mogp.datasets.mocap import ENTRIES, SHAPES
+from mogp.datasets.mocap_recordings import COUNTERPARTS, NPZ, NPZ_CHANNELS, NPZ_TRIALS, read_recording
+from mogp.datasets.mocap_standins import FRAMES
 
 REPLICAS = {"mocap-8": (16, 4, 200), "mocap-9": (16, 6, 100), "mocap-64": (9, 6, 200), "mocap-118": (12, 4, 200)}
 
@@ -202,7 +204,7 @@ def test_two_motions_of_subject_7_have_the_printed_number_of_frames(mirror):
     assert len(data) == 744
     np.testing.assert_allclose(data.Y[:329], mocap.mocap_7(standardise=False, format="bvh").Y)
     assert_alike(data, mocap.mocap_7_standin(motions=(2, 3), standardise=False))
-    for motion, frames in mocap.FRAMES[7].items():
+    for motion, frames in FRAMES[7].items():
         assert len(read_recording(mirror / "mocap_bvh" / f"07_{motion:02d}.bvh").frames) == frames
 
 

@@ -10,6 +10,7 @@ from dense_latent import LEVELS, common_data, levels_of, over_replicas, rbf, tab
 from gpflow.kernels import Matern32, SquaredExponential
 from scipy.stats import norm
 
+from mogp import likelihoods as lik
 from mogp import metrics
 from mogp.book.baselines.networks import Networks
 from mogp.data import MultiOutputData, Output
@@ -351,3 +352,47 @@ def test_points_given_are_the_points_used():
     data = common_data()
     points = ReplicaPoints([[0.0], [1.0]], [0, 1])
     assert hmogp_lv(data, inducing=points, kernels=[Matern32(), Matern32()], start="random").inducing is points
+
+
+# ------------------------------------------------------------------------------------------------- our own likelihoods
+
+
+def replicated(draw) -> MultiOutputData:
+    rng = np.random.default_rng(3)
+    x, replica = np.tile(np.linspace(0, 3, 6), 2), np.repeat([0, 1], 6)
+    Y = np.column_stack([draw(rng, np.sin(x + d)) for d in range(3)])
+    return MultiOutputData.from_arrays(x, Y, replica=replica)
+
+
+@pytest.mark.parametrize("make", [hmogp_lv, lvmogp])
+def test_our_poisson_gives_the_bound_of_gpflows(make):
+    data = replicated(lambda rng, f: rng.poisson(np.exp(f)))
+    counts = (lik.Poisson(), gpflow.likelihoods.Poisson())
+    ours, stock = (make(data, likelihood=one, latent_inducing=3, seed=1) for one in counts)
+    np.testing.assert_allclose(ours.elbo(data), stock.elbo(data), rtol=1e-7)
+    for one, other in zip(ours.predict_y(NEW, 0), stock.predict_y(NEW, 0), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [hmogp_lv, lvmogp])
+def test_rates_and_means_of_exponential_targets_are_mirror_images(make):
+    """Ours has the rate $e^f$, GPflow's the mean $e^f$: the same bound for functions of opposite signs."""
+    data = replicated(lambda rng, f: rng.exponential(np.exp(f)))
+    waits = (lik.Exponential(), gpflow.likelihoods.Exponential())
+    ours, stock = (make(data, likelihood=one, latent_inducing=3, seed=1) for one in waits)
+    ours.q_mu.assign(-stock.q_mu)
+    np.testing.assert_allclose(ours.elbo(data), stock.elbo(data), rtol=1e-7)
+
+
+def test_yes_or_no_targets_are_learned_by_our_bernoulli():
+    data = replicated(lambda rng, f: (f > 0).astype(float))
+    model = hmogp_lv(data, likelihood=lik.Bernoulli(), latent_inducing=3)
+    fit(model, data, steps=100, optimizer=Adam(0.05), progress=False)
+    seen = model.predictions(data)
+    assert ((seen["mean"] > 0.5) == (seen["target"] > 0.5)).mean() > 0.9
+
+
+def test_likelihoods_of_several_functions_are_refused():
+    data = replicated(lambda rng, f: f)
+    with pytest.raises(TypeError, match="HeteroscedasticGaussian reads several functions"):
+        hmogp_lv(data, likelihood=lik.HeteroscedasticGaussian(), start="random")

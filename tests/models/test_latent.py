@@ -405,7 +405,7 @@ def test_the_bound_does_not_depend_on_the_order_of_rows():
     model, frame = toy(data), data.frame()
     for seed in range(3):
         shuffled = frame.sample(frac=1.0, random_state=seed)
-        again = MultiOutputData.from_long(shuffled, "x0", replica="replica")
+        again = MultiOutputData.from_long(shuffled, "x", replica="replica")
         order = [again.index(name) for name in data.names]
         again = MultiOutputData(again.X, tuple(again.outputs[d] for d in order))
         np.testing.assert_allclose(model.elbo(again), model.elbo(data), rtol=1e-10)

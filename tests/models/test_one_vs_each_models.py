@@ -239,7 +239,7 @@ def test_the_linear_model_moves_two_classes_a_step():
 def test_every_pair_of_classes_and_every_row_comes_equally_often():
     some = many(5, each=6)
     labels = some.outputs[0].Y[:, 0]
-    draw = tf.function(ClassBatches(some, 5, size=2, seed=7), autograph=False)
+    draw = tf.function(ClassBatches(some, 2, seed=7, classes=5), autograph=False)
     pairs, rows = np.zeros((5, 5)), np.zeros(len(labels))
     for step in tf.range(5 * 4 * 3):
         batch = draw(step)
@@ -254,15 +254,15 @@ def test_every_pair_of_classes_and_every_row_comes_equally_often():
 
 
 def test_a_batch_is_a_function_of_seed_and_step_and_never_larger_than_its_class(data):
-    source = ClassBatches(data, 3, size=3, rivals=5, seed=1)
+    source = ClassBatches(data, 3, seed=1, classes=3, rivals=5)
     for step in range(6):
-        one, again, other = source(step), source(step), ClassBatches(data, 3, 3, 5, seed=1)(step)
+        one, again, other = source(step), source(step), ClassBatches(data, 3, 1, classes=3, rivals=5)(step)
         for a, b, c in zip(one, again, other, strict=True):
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(a, c)
         assert len(one.X) == min(3, COUNTS[int(one.classes[0])])
         np.testing.assert_array_equal(np.sort(one.classes), [0, 1, 2])
-    different = [source(s).classes[0] != ClassBatches(data, 3, 3, 5, seed=2)(s).classes[0] for s in range(12)]
+    different = [source(s).classes[0] != ClassBatches(data, 3, 2, classes=3, rivals=5)(s).classes[0] for s in range(12)]
     assert any(map(bool, different))
 
 

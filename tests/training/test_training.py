@@ -17,15 +17,16 @@ import tensorflow as tf
 from gpflow import kernels as k
 
 import mogp
-from mogp import training
 from mogp.data import MultiOutputData
 from mogp.inducing import given_points, subset_points
 from mogp.likelihoods import Gaussian, Softmax
 from mogp.models import SparseMOGP
 from mogp.optimizers import LBFGS, Adam, NaturalAdam
+from mogp.optimizers import base as steps_of
 from mogp.posteriors import Parsimonious
 from mogp.priors import ICM, Independent
-from mogp.training import History, fit
+from mogp.training import History, fit, loop
+from mogp.training.state import State
 
 RUN = '''
 """Runs with checkpoints: classes with Adam and Monte Carlo, regression with natural gradients, one to interrupt."""
@@ -36,13 +37,13 @@ from pathlib import Path
 import numpy as np
 from gpflow import kernels as k
 
-from mogp import training
 from mogp.data import MultiOutputData
 from mogp.inducing import given_points
 from mogp.likelihoods import Gaussian, Softmax
 from mogp.models import SparseMOGP
 from mogp.optimizers import Adam, NaturalAdam
 from mogp.priors import ICM, Independent
+from mogp.training import fit, loop, state
 
 
 def case(name):
@@ -59,14 +60,14 @@ def run(name, folder, steps):
     model, data = case(name)
     optimizer = NaturalAdam(gamma=0.1) if name == "regression" else Adam(0.01)
     checkpoint = None if folder is None else folder / f"{name}.npz"
-    history = training.fit(
+    history = fit(
         model, data, steps=steps, optimizer=optimizer, batch_size=7, seed=5, checkpoint=checkpoint, progress=False
     )
     return model, data, history
 
 
 if __name__ == "__main__":
-    training._SECONDS_BETWEEN_REPORTS = 0.05
+    loop.SECONDS_BETWEEN_REPORTS = state.SECONDS_BETWEEN_REPORTS = 0.05
     folder = Path(sys.argv[1])
     for name, steps in (("classes", 1500), ("regression", 700)):
         if not (folder / f"{name}-history.npy").exists():
@@ -223,20 +224,20 @@ def test_ctrl_c_keeps_what_was_learned_and_the_next_one_works_as_usual(data, mon
     start = values(model)
     source = data.batches(5)
     handler = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(training, "_SECONDS_BETWEEN_REPORTS", 1e-3)
-    compiled = training._compiled
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_REPORTS", 1e-3)
+    compiled = steps_of._compiled
 
     def interrupting(*arguments):
-        loop = compiled(*arguments)
+        run = compiled(*arguments)
 
         def call(start, count):
             if int(start) >= 3:
                 os.kill(os.getpid(), signal.SIGINT)
-            return loop(start, count)
+            return run(start, count)
 
         return call
 
-    monkeypatch.setattr(training, "_compiled", interrupting)
+    monkeypatch.setattr(steps_of, "_compiled", interrupting)
     history = fit(model, source, steps=10_000, progress=False)
     assert history.status == "interrupted"
     assert 3 < history.steps < 10_000
@@ -430,7 +431,7 @@ def test_lbfgs_interrupted_is_at_its_last_iterate(data, monkeypatch):
         if history.steps == 3 and not force:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(training._State, "save", save)
+    monkeypatch.setattr(State, "save", save)
     history = fit(model, data, steps=100, optimizer=LBFGS(), progress=False)
     assert history.status == "interrupted"
     assert history.steps in (3, 4)
@@ -526,9 +527,20 @@ def test_a_monitor_changes_nothing_and_a_resumed_run_keeps_what_it_saw(tmp_path)
     assert [look["step"] for look in resumed.monitored] == [0, 7, 11, 14, 21, 28, 30]
 
 
-def test_monitors_need_steps_of_equal_size():
+def test_monitors_need_at_least_one_step_between_two_calls():
     model, data = monitored_case()
     with pytest.raises(ValueError, match="every=0"):
         fit(model, data, steps=5, every=0)
-    with pytest.raises(ValueError, match="L-BFGS has no steps of equal size"):
-        fit(model, data, steps=5, optimizer=LBFGS(), monitor=dict)
+
+
+def test_iterations_of_lbfgs_are_monitored_as_steps_are():
+    model, data = monitored_case()
+    history = fit(model, data, steps=5, optimizer=LBFGS(), monitor=lambda: {"elbo": float(model.elbo(data))}, every=2)
+    assert [seen["step"] for seen in history.monitored] == [0, 2, 4, 5]
+    np.testing.assert_allclose([s["elbo"] for s in history.monitored[1:]], history.elbo[[1, 3, 4]], rtol=1e-9)
+
+
+def test_a_model_from_elsewhere_needs_batches_from_a_function(data):
+    stock = gpflow.models.SVGP(k.Matern32(), gpflow.likelihoods.Gaussian(), np.zeros((3, 1)))
+    with pytest.raises(TypeError, match="SVGP is not a model of mogp and cannot read MultiOutputData"):
+        fit(stock, data, steps=1)

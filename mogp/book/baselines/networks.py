@@ -16,11 +16,10 @@ from mogp.priors import Marginals
 
 
 class Networks(ReadsReplicas):
-    """For each output a network `x → y` with two hidden layers of 200 rectified units, trained when
-    it is made.
+    """For each output a network `x → y` with two hidden layers of 200 rectified units.
 
-    Squared error, Adam, all rows of the output in every step, replicas pooled. It has no predictive
-    variance: NaN.
+    It is trained when it is made: squared error, Adam, all rows of the output in every step,
+    replicas pooled. It has no predictive variance: NaN.
 
     Args:
         data: the outputs.
@@ -38,9 +37,15 @@ class Networks(ReadsReplicas):
         self.networks = []
         for d, own in enumerate(data.outputs):
             network = MLPRegressor(
-                hidden_layer_sizes=(200, 200), batch_size=len(own), learning_rate_init=rate, alpha=0.0, max_iter=epochs,
-                n_iter_no_change=epochs, tol=0.0, random_state=seed + d,
-            )  # fmt: skip
+                hidden_layer_sizes=(200, 200),
+                batch_size=len(own),
+                learning_rate_init=rate,
+                alpha=0.0,
+                max_iter=epochs,
+                n_iter_no_change=epochs,
+                tol=0.0,
+                random_state=seed + d,
+            )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 self.networks.append(network.fit(data.inputs(d), own.Y[:, 0]))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import pickle
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
 
+from mogp.book.runs.chain_training import train_chain
+from mogp.book.runs.mixtures import Mixture, coverage_of
 from mogp.data import Array, MultiOutputData
 from mogp.metrics import smse
 
@@ -21,12 +20,24 @@ if TYPE_CHECKING:
     from mogp.models import GPAR, LatentChain
 
 MODELS = (
-    "IGP", "GPAR", "GPAR backward", "DGP", "GPLAR", "GPLAR, A", "GPLAR, C", "GPLAR, from zero", "GPLAR, frozen",
-    "bi-GPLAR", "bi-GPLAR, light", "additive GPLAR",
-)  # fmt: skip
-"""GPLAR is that of strategy B; "from zero" starts its posterior means at zero inside gaps; "frozen"
-is strategy C whose inducing inputs were put together once, as in the author's code: the first
-layer's move, the others do not follow.
+    "IGP",
+    "GPAR",
+    "GPAR backward",
+    "DGP",
+    "GPLAR",
+    "GPLAR, A",
+    "GPLAR, C",
+    "GPLAR, from zero",
+    "GPLAR, frozen",
+    "bi-GPLAR",
+    "bi-GPLAR, light",
+    "additive GPLAR",
+)
+"""The models that are compared.
+
+GPLAR is that of strategy B. "from zero" starts its posterior means at zero inside gaps. "frozen" is
+strategy C whose inducing inputs were put together once, as in the author's code: the first layer's
+move, the others do not follow.
 """
 SCORES = (
     "smse",
@@ -38,87 +49,6 @@ SCORES = (
     "sd_held_out",
     "sd_elsewhere",
 )
-_WARM_UP = 20
-LEVELS = np.linspace(0.05, 0.95, 19)
-
-
-class Mixture(NamedTuple):
-    """Predictions of Gaussian outputs along `S` paths, in the units of the data.
-
-    Attributes:
-        mean: `[S, N, D]`.
-        var: `[S, N, D]`, of the functions.
-        noise: `[D]` variances.
-    """
-
-    mean: Array
-    var: Array
-    noise: Array
-
-    @classmethod
-    def of(cls, model: GPAR | LatentChain, X: Array, samples: int, seed: int = 0) -> Mixture:
-        """The paths of a model at `X [N, P]`."""
-        paths = model.paths(X, samples, seed)
-        mean, var = (np.asarray(a) for a in paths[:2])
-        noise = np.array([float(np.asarray(one.variance)) for one in model.likelihood.likelihoods])
-        if isinstance(model.scale, dict):
-            units = np.array([model.scale[name].sd for name in model.names])
-            return cls(mean, var, units**2 * noise)
-        latent: Any = model
-        return cls(
-            latent.location + latent.scale * mean, latent.scale**2 * var, latent.scale**2 * noise
-        )
-
-    def rows(self, which: Any) -> Mixture:
-        """The predictions of some rows."""
-        return Mixture(self.mean[:, which], self.var[:, which], self.noise)
-
-    def split(self, *sizes: int) -> list[Mixture]:
-        """The first so many rows, the next so many, …, and what is left."""
-        ends = [0, *np.cumsum(sizes), self.mean.shape[1]]
-        return [self.rows(slice(start, stop)) for start, stop in itertools.pairwise(ends)]
-
-    def log_density(self, y: Array, d: int) -> Array:
-        """`log 1/S Σ N(y | mean, var + noise)` `[N]` of one output."""
-        var = self.var[..., d] + self.noise[d]
-        log_p = -0.5 * (np.log(2 * np.pi * var) + (y - self.mean[..., d]) ** 2 / var)
-        density: Array = logsumexp(log_p, axis=0) - np.log(len(log_p))
-        return density
-
-    def published_density(self, y: Array, d: int) -> Array:
-        """Of the Gaussian with the mixture's moments, without observation noise, as the author
-        scored GPAR.
-        """
-        mean, var = self.mean[..., d].mean(0), self.var[..., d].mean(0) + self.mean[..., d].var(0)
-        density: Array = -0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)
-        return density
-
-    def rank(self, y: Array, d: int) -> Array:
-        """The probability `[N]` of a target below `y`: uniform if predictions are calibrated."""
-        rank: Array = ndtr(
-            (y - self.mean[..., d]) / np.sqrt(self.var[..., d] + self.noise[d])
-        ).mean(0)
-        return rank
-
-    def sd(self) -> Array:
-        """Predictive standard deviation of targets, `[N, D]`."""
-        sd: Array = np.sqrt(self.var.mean(0) + self.mean.var(0) + self.noise)
-        return sd
-
-    def band(self, level: float = 0.95, draws: int = 10, seed: int = 0) -> tuple[Array, Array]:
-        """Ends `[N, D]` of the central interval of targets, from `draws` of each path."""
-        normal = np.random.default_rng(seed).standard_normal((draws, *self.mean.shape))
-        y = (self.mean + np.sqrt(self.var + self.noise) * normal).reshape(-1, *self.mean.shape[1:])
-        lower, upper = np.quantile(y, [(1 - level) / 2, (1 + level) / 2], axis=0)
-        return lower, upper
-
-
-def coverage_of(ranks: Array, levels: Array = LEVELS) -> Array:
-    """The share of targets inside central intervals, by level, from their ranks
-    (`Mixture.rank`).
-    """
-    distance = np.abs(np.asarray(ranks, float).reshape(-1) - 0.5)
-    return np.array([np.mean(distance <= level / 2) for level in np.atleast_1d(levels)])
 
 
 def gap_kind(missing: Array, d: int) -> str:
@@ -134,103 +64,6 @@ def gap_kind(missing: Array, d: int) -> str:
     if before and d > 0:
         return "closed downwards"
     return "closed upwards" if after else "neither"
-
-
-class _Trainer:
-    """A compiled training loop for all chains of one form: their values and data are put into the
-    first.
-    """
-
-    def __init__(self, model: LatentChain, rate: float, gamma: float) -> None:
-        import gpflow
-        import tensorflow as tf
-
-        from mogp.optimizers import Adam, Natural
-
-        tf.get_logger().setLevel("ERROR")  # it warns of many small graphs, which are meant
-        self.model: LatentChain = pickle.loads(pickle.dumps(model))
-        self.model.location[:], self.model.scale[:] = 0.0, 1.0
-        self.optimizer = Natural(Adam(rate), gamma, warm_up=_WARM_UP) if gamma else Adam(rate)
-        self.optimizer.start(self.model)
-        self._fresh = [v.numpy() for v in self.optimizer.variables]
-        rows = [
-            tf.TensorSpec([None, columns], gpflow.default_float())
-            for columns in (model.input_dim, len(model.names), len(model.names))
-        ]
-        signature = [*rows, tf.TensorSpec([], tf.int32)]
-        self._run = tf.function(self._steps, input_signature=signature, autograph=False)
-
-    def _steps(self, X: Any, Y: Any, weight: Any, count: Any) -> Any:
-        import tensorflow as tf
-
-        from mogp.data.batches import Batch, OutputBatch
-
-        ids = tf.range(tf.shape(X, tf.int64)[0])
-        outputs = tuple(
-            OutputBatch(None, ids, Y[:, d : d + 1], weight[:, d : d + 1] > 0, weight[:, d], None)
-            for d in range(Y.shape[1])
-        )
-
-        def one(step: Any, _: Any) -> Any:
-            loss = self.optimizer.step(
-                self.model, lambda: self.model.training_loss(Batch(X, outputs))
-            )
-            return step + 1, loss
-
-        return tf.while_loop(
-            lambda step, _: step < count, one, (tf.constant(0), tf.constant(0.0, X.dtype))
-        )[1]
-
-    def train(self, model: LatentChain, data: MultiOutputData, steps: int) -> float:
-        """Train the model in place; the bound before the last step, of standardised targets."""
-        import tensorflow as tf
-
-        Y, weight = np.zeros((2, len(data.X), data.num_outputs))
-        for d, own in enumerate(data.outputs):
-            Y[own.rows, d] = (own.Y[:, 0] - model.location[d]) / model.scale[d]
-            weight[own.rows, d] = 1.0
-        _assign(_state(self.model), [v.numpy() for v in _state(model)])
-        _assign(self.optimizer.variables, self._fresh)
-        arrays = (tf.constant(a) for a in (data.X, Y, weight))
-        bound = -float(self._run(*arrays, tf.constant(steps)))
-        _assign(_state(model), [v.numpy() for v in _state(self.model)])
-        return bound
-
-
-_TRAINERS: dict[Any, _Trainer] = {}
-
-
-def train_chain(
-    model: LatentChain, data: MultiOutputData, steps: int, rate: float, gamma: float
-) -> float:
-    """Train a chain of one-function likelihoods on all rows; chains of the same form share a
-    compiled loop.
-
-    Natural gradients of size `gamma` move the posterior and Adam the rest; Adam moves everything if
-    `gamma` is zero.
-    """
-    form = (
-        tuple((tuple(v.shape), v.trainable) for v in model.variables),
-        tuple(
-            (type(k).__name__, reads) for k, reads in zip(model.kernels, model._reads, strict=True)
-        ),
-        tuple(map(str, model.functions)),
-        tuple(type(one).__name__ for one in model.likelihood.likelihoods),
-        (model.samples, model.importance, model.posterior.whiten, rate, gamma),
-    )
-    if form not in _TRAINERS:
-        _TRAINERS[form] = _Trainer(model, rate, gamma)
-    return _TRAINERS[form].train(model, data, steps)
-
-
-def _state(model: LatentChain) -> list[Any]:
-    """All that training changes: the variables, and where the stream of draws has got to."""
-    return [*model.variables, model.generator.state]
-
-
-def _assign(variables: Sequence[Any], values: Sequence[Array]) -> None:
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
 
 
 def load_rows(
@@ -260,8 +93,7 @@ def chain_run(
     seed: int = 0,
     **how: Any,
 ) -> dict[str, Any]:
-    """Fit some of `MODELS` to the training part of a data set with real outputs, and score what was
-    held out.
+    """Fit some of `MODELS` to a data set with real outputs, and score what was held out.
 
     Args:
         data: name of the data set.
@@ -290,17 +122,12 @@ def chain_run(
     whole = load_rows(data, source, options, thin)
     split = whole.held_out is not None
     train = (whole.train if split else whole).data
-    test = (
-        whole.test
-        if split
-        else load_rows(data, source, {**(options or {}), **(test_options or {})}, thin)
-    )
+    other = {**(options or {}), **(test_options or {})}
+    test = whole.test if split else load_rows(data, source, other, thin)
     recipe = LayerKernels(train.input_dim, **(kernels or {}))
-    X = (
-        np.linspace(whole.X.min(), whole.X.max(), grid)[:, None]
-        if grid
-        else np.unique(whole.X, axis=0)
-    )
+    X = np.unique(whole.X, axis=0)
+    if grid:
+        X = np.linspace(whole.X.min(), whole.X.max(), grid)[:, None]
     held = [d for d in range(train.num_outputs) if np.isfinite(test.Y[:, d]).any()]
     most = max(int(np.isfinite(test.Y[:, d]).sum()) for d in held)
     fitter = Fitter(train, recipe, seed=seed, **how)
@@ -318,9 +145,8 @@ def chain_run(
         began = time.perf_counter()
         model, found["bounds"][k] = fitter.fitted(name)
         found["times"][k] = time.perf_counter() - began
-        at_test, at_train, at_x = Mixture.of(
-            model, np.vstack([test.X, train.X, X]), samples, seed
-        ).split(len(test.X), len(train.X))
+        everywhere = Mixture.of(model, np.vstack([test.X, train.X, X]), samples, seed)
+        at_test, at_train, at_x = everywhere.split(len(test.X), len(train.X))
         for i, d in enumerate(held):
             here = np.isfinite(test.Y[:, d])
             y, y_train = test.Y[here, d], train.outputs[d].Y[:, 0]
@@ -341,11 +167,8 @@ def chain_run(
         if name.startswith("GPLAR") and name != "GPLAR, A":
             means = np.column_stack([np.asarray(layer.mean[0]) for layer in model.layers()])
             found["inducing_means"][k] = model.location + model.scale * means
-    variances = (
-        {}
-        if name.startswith("GPAR")
-        else {f"{i}": _variances(k) for i, k in enumerate(model.kernels)}
-    )
+    learned = [] if name.startswith("GPAR") else model.kernels
+    variances = {f"{i}": _variances(kernel) for i, kernel in enumerate(learned)}
     return {
         "outputs": held,
         "x": X[:, 0],
@@ -461,9 +284,7 @@ class Fitter:
         return model
 
     def _in_gaps(self) -> Array:
-        """`[M, D]`: whether the data input nearest to an inducing input has no target of an
-        output.
-        """
+        """`[M, D]`: whether the input nearest to an inducing input lacks a target of an output."""
         nearest = np.argmin(np.square(self.Z[:, None] - self.data.X).sum(-1), 1)
         observed = np.zeros((len(self.data.X), self.data.num_outputs), bool)
         for d, own in enumerate(self.data.outputs):

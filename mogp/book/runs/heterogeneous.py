@@ -1,5 +1,6 @@
-"""One run of one optimiser on one model with outputs of several types: what Giraldo's chapters 3 to
-5 sweep over.
+"""One run of one optimiser on one model with outputs of several types.
+
+It is what Giraldo's chapters 3 to 5 sweep over.
 """
 
 from __future__ import annotations
@@ -18,20 +19,28 @@ if TYPE_CHECKING:
 
 MODELS = ("CGP", "CCGP", "ACCGP", "LMC", "CPM-f", "CPM-u", "CPM-f joint")
 OPTIMISERS = ("SGD", "Adam", "ADAD", "HYB", "FNG")
+
+
+def _study(data: str, latents: int, inducing: int, batch_size: int, **options: str) -> Any:
+    sizes = {"latents": latents, "inducing": inducing, "batch_size": batch_size}
+    return {"data": data, **({"options": options} if options else {}), **sizes}
+
+
 STUDIES: dict[str, dict[str, Any]] = {
-    "T1": {"data": "giraldo-toy", "options": {"variant": "T1"}, "latents": 3, "inducing": 80, "batch_size": 50},
-    "T2": {"data": "giraldo-toy", "options": {"variant": "T2"}, "latents": 3, "inducing": 80, "batch_size": 50},
-    "T3": {"data": "giraldo-toy", "options": {"variant": "T3"}, "latents": 3, "inducing": 80, "batch_size": 50},
-    "HUMAN": {"data": "human", "latents": 5, "inducing": 80, "batch_size": 50},
-    "LONDON": {"data": "london", "latents": 3, "inducing": 80, "batch_size": 50},
-    "NAVAL": {"data": "naval", "latents": 4, "inducing": 80, "batch_size": 50},
-    "SARCOS": {"data": "sarcos", "options": {"part": "test"}, "latents": 3, "inducing": 80, "batch_size": 200},
-    "MOCAP7": {"data": "mocap-7", "latents": 3, "inducing": 20, "batch_size": 5},
-    "MOCAP9": {"data": "mocap-9", "options": {"layout": "channels"}, "latents": 3, "inducing": 20, "batch_size": 5},
-    "TRAFFIC": {"data": "traffic", "latents": 4, "inducing": 80, "batch_size": 50},
-}  # fmt: skip
-"""The comparisons of chapters 4 and 5: data, Q, M, rows a mini-batch. (The published SARCOS has
-another file.)
+    "T1": _study("giraldo-toy", latents=3, inducing=80, batch_size=50, variant="T1"),
+    "T2": _study("giraldo-toy", latents=3, inducing=80, batch_size=50, variant="T2"),
+    "T3": _study("giraldo-toy", latents=3, inducing=80, batch_size=50, variant="T3"),
+    "HUMAN": _study("human", latents=5, inducing=80, batch_size=50),
+    "LONDON": _study("london", latents=3, inducing=80, batch_size=50),
+    "NAVAL": _study("naval", latents=4, inducing=80, batch_size=50),
+    "SARCOS": _study("sarcos", latents=3, inducing=80, batch_size=200, part="test"),
+    "MOCAP7": _study("mocap-7", latents=3, inducing=20, batch_size=5),
+    "MOCAP9": _study("mocap-9", latents=3, inducing=20, batch_size=5, layout="channels"),
+    "TRAFFIC": _study("traffic", latents=4, inducing=80, batch_size=50),
+}
+"""The comparisons of chapters 4 and 5: data, Q, M, rows a mini-batch.
+
+The published SARCOS has another file.
 """
 
 AUTHOR: dict[str, dict[str, float]] = {
@@ -50,21 +59,19 @@ AUTHOR: dict[str, dict[str, float]] = {
     "MOCAP9": {"start": 1e4, "penalty": 1e-8, "width": 1, "cpm_width": 0.1, "smoothing": 0.01},
     "TRAFFIC": {"start": 1e3, "penalty": 50, "width": 0.1, "cpm_width": 0.1, "smoothing": 0.1},
 }
-"""Constants of the author's released code (specification, §5.3): s_0 and lambda_1 of FNG; initial
-lengthscales and smoothing widths in units of the square root of the number of inputs, each times
-uniform draws.
+"""Constants of the author's released code (specification, §5.3).
+
+`start` and `penalty` are s_0 and lambda_1 of FNG. Initial lengthscales (`width`) and `smoothing`
+widths are in units of the square root of the number of inputs, each times uniform draws.
 """
 _START_BY_INPUTS = {1: 1e4, 2: 1e3, 3: 500.0, 4: 100.0, 5: 50.0}
 
 
 def author_constants(study: str, inputs: int, model: str = "LMC") -> dict[str, float]:
-    """`start`, `penalty`, `width` and `smoothing` of the author's code for a study and a number of
-    inputs.
-    """
-    own = AUTHOR.get(
-        study,
-        {"start": _START_BY_INPUTS.get(inputs, 10.0), "penalty": 1, "width": 1, "cpm_width": 0.1},
-    )
+    """`start`, `penalty`, `width` and `smoothing` of the author's code for a study."""
+    start = _START_BY_INPUTS.get(inputs, 10.0)
+    general = {"start": start, "penalty": 1.0, "width": 1.0, "cpm_width": 0.1}
+    own = AUTHOR.get(study, general)
     cpm = model.startswith("CPM")
     return {
         "start": own["start"],
@@ -83,9 +90,7 @@ def optimiser(
     rule: Any = "vadam",
     seed: int = 0,
 ) -> Optimizer:
-    """One of `OPTIMISERS` as it was run (§5.3, §5.4): step sizes, momenta and clipping of the
-    released code.
-    """
+    """One of `OPTIMISERS` as the released code runs it: step sizes, momenta (§5.3, §5.4)."""
     from gpflow.keras import tf_keras
 
     from mogp.optimizers import FNG, Adam, Keras, hyb
@@ -192,8 +197,7 @@ def heterogeneous_run(
     options: dict[str, Any] | None = None,
     constants: dict[str, float] | None = None,
 ) -> dict[str, Any]:
-    """Train one model with one optimiser from several starts, and follow objective and test NLPD
-    along the way.
+    """Train one model with one optimiser from several starts, and follow objective and test NLPD.
 
     Args:
         study: decides the author's constants; any name for the general ones.
@@ -275,9 +279,16 @@ def heterogeneous_run(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             history = fit(
-                fitted, train, steps=steps, optimizer=moves, batch_size=batch_size, seed=restart, progress=False,
-                monitor=monitor, every=every,
-            )  # fmt: skip
+                fitted,
+                train,
+                steps=steps,
+                optimizer=moves,
+                batch_size=batch_size,
+                seed=restart,
+                progress=False,
+                monitor=monitor,
+                every=every,
+            )
         looks = _whole(history.monitored, [*range(0, steps, every), steps])
         for name, value in {
             "nelbo": [look["nelbo"] for look in looks],

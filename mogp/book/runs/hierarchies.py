@@ -10,23 +10,29 @@ import numpy as np
 MODELS = ("HMOGP-LV", "HGP", "HGPInd", "HGPInd, as published", "DHGP", "LMC", "LVMOGP", "NN")
 ALL = ("HMOGP-LV", "HGP", "HGPInd", "DHGP", "LMC", "LVMOGP", "NN")
 MISSING_REPLICA = ("HMOGP-LV", "HGPInd", "HGPInd, as published", "DHGP", "LMC", "LVMOGP", "NN")
+
+
+def _study(
+    data: str, inducing: int, latent_inducing: int, models: tuple[str, ...], **options: str
+) -> dict[str, Any]:
+    sizes = {"inducing": inducing, "latent_inducing": latent_inducing, "models": models}
+    return {"data": data, **({"options": options} if options else {}), **sizes}
+
+
 STUDIES: dict[str, dict[str, Any]] = {
-    "synthetic 1": {"data": "hmogp-synth-1", "inducing": 3, "latent_inducing": 5, "models": ALL},
-    "synthetic 2": {"data": "hmogp-synth-2", "inducing": 6, "latent_inducing": 5, "models": MISSING_REPLICA},
-    "genes": {
-        "data": "kalinka", "options": {"protocol": "points"}, "inducing": 14, "latent_inducing": 2, "models": ALL,
-    },
-    "genes, missing replica": {
-        "data": "kalinka", "options": {"protocol": "replica"}, "inducing": 25, "latent_inducing": 2,
-        "models": MISSING_REPLICA,
-    },
-    "MOCAP-8": {"data": "mocap-8", "inducing": 6, "latent_inducing": 2, "models": MISSING_REPLICA},
-    "MOCAP-9": {"data": "mocap-9", "inducing": 5, "latent_inducing": 5, "models": MISSING_REPLICA},
-    "MOCAP-64": {"data": "mocap-64", "inducing": 5, "latent_inducing": 5, "models": MISSING_REPLICA},
-    "MOCAP-118": {"data": "mocap-118", "inducing": 6, "latent_inducing": 3, "models": MISSING_REPLICA},
-}  # fmt: skip
-"""The comparisons of the HMOGP-LV documents: data, M_X for each output, M_H, models. (Half of the
-46 to 52 training rows of a gene with a missing replica are 23 to 26 inducing inputs.)"""
+    "synthetic 1": _study("hmogp-synth-1", 3, 5, ALL),
+    "synthetic 2": _study("hmogp-synth-2", 6, 5, MISSING_REPLICA),
+    "genes": _study("kalinka", 14, 2, ALL, protocol="points"),
+    "genes, missing replica": _study("kalinka", 25, 2, MISSING_REPLICA, protocol="replica"),
+    "MOCAP-8": _study("mocap-8", 6, 2, MISSING_REPLICA),
+    "MOCAP-9": _study("mocap-9", 5, 5, MISSING_REPLICA),
+    "MOCAP-64": _study("mocap-64", 5, 5, MISSING_REPLICA),
+    "MOCAP-118": _study("mocap-118", 6, 3, MISSING_REPLICA),
+}
+"""The comparisons of the HMOGP-LV documents: data, M_X for each output, M_H, models.
+
+Half of the 46 to 52 training rows of a gene with a missing replica are 23 to 26 inducing inputs.
+"""
 
 
 def study(

@@ -1,20 +1,18 @@
-"""One run of one variant of MLGPF on points with many labels, or on digits: what Panos, chapter 4,
-sweeps over.
-"""
+"""One run of one variant of MLGPF on points with many labels (Panos, chapter 4)."""
 
 from __future__ import annotations
 
 import functools
-import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from mogp.data import Array, MultiOutputData
+from mogp.book.runs.label_training import label_optimizer, trained
+from mogp.data import Array
 from mogp.data.labels import LabelData
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ DEPTHS = (1, 3, 5)
 """Of the precisions at k that are followed."""
 REVEALED = (1, 2, 4)
 """How many labels of each test point are revealed (those with the lowest numbers)."""
-TRACE = 30
-"""Points of a curve of the objective at most, each the mean over a stretch of steps."""
 EDGES = np.concatenate([[0, 1e-3, 1e-2, 0.05], np.linspace(0.1, 1.0, 10)])
 """Borders of the groups of predicted probabilities in `reliability`."""
 
@@ -39,8 +35,9 @@ Extra = Literal["weights", "reveal", "calibration"]
 def labelled(
     data: str, source: str = "real", rows: int | None = None
 ) -> tuple[LabelData, LabelData]:
-    """Training and test points of a data set with many labels, rows of unit length; the last few
-    are remembered.
+    """Training and test points of a data set with many labels, rows of unit length.
+
+    The last few are remembered.
 
     Args:
         data: its name.
@@ -80,8 +77,7 @@ def label_run(
     extras: Sequence[Extra] = (),
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Train one variant of MLGPF on the training points of a data set, and rank the labels of its
-    test points.
+    """Train one variant of MLGPF on a data set, and rank the labels of its test points.
 
     Args:
         data, source, rows: see `labelled`.
@@ -117,30 +113,24 @@ def label_run(
     chosen = Method.parse(method)
     with gpflow.config.as_context(gpflow.config.Config(jitter=jitter)):
         model = mlgpf(
-            chosen, train, factors=factors, inducing=_points(chosen, data, source, rows, inducing, rank, seed),
-            negatives=negatives, seed=seed, start="data" if start == "matched" else start,
-        )  # fmt: skip
+            chosen,
+            train,
+            factors=factors,
+            inducing=_points(chosen, data, source, rows, inducing, rank, seed),
+            negatives=negatives,
+            seed=seed,
+            start="data" if start == "matched" else start,
+        )
         if start == "matched" and not chosen.parsimonious:
             _start_as_parsimonious(model, chosen, train, seed)
 
         def score() -> dict[str, Any]:
-            return {
-                "precision": _precisions(
-                    test.Y, model.top_labels(test.X, min(DEPTHS[-1], test.num_labels)).labels
-                )
-            }
+            top = model.top_labels(test.X, min(DEPTHS[-1], test.num_labels))
+            return {"precision": _precisions(test.Y, top.labels)}
 
         first = float(model.elbo(train)) if exact else float("nan")
-        found = _trained(
-            model,
-            train,
-            score,
-            steps,
-            batch,
-            _optimizer(chosen.autograd, rate, steps if falling else None),
-            looks,
-            seed,
-        )
+        moves = label_optimizer(chosen.autograd, rate, steps if falling else None)
+        found = trained(model, train, score, steps, batch, moves, looks, seed)
         found["first_bound"] = first
         found["bound"] = float(model.elbo(train)) if exact else float("nan")
         found["precision"] = np.array(found["precision"])
@@ -151,54 +141,6 @@ def label_run(
             found |= _revealed(model, test)
         if "calibration" in extras:
             found |= _calibration(model, test)
-    return found
-
-
-def digit_run(
-    model: str,
-    *,
-    source: str = "real",
-    factors: int = 10,
-    inducing: int = 100,
-    steps: int = 600,
-    batch: int = 1000,
-    rate: float = 0.01,
-    rows: int | None = None,
-    looks: int = 5,
-    images: int = 0,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Train MLGPF (one label a digit) or a robust-max classifier on MNIST, and classify its test
-    images.
-
-    Args:
-        model: "RM-F" (ten independent GPs, full posterior), or a variant of MLGPF such as
-            "SE-UN-PP".
-        source: of the digits, see `labelled`.
-        factors, inducing, steps, batch, rate, looks, seed: as for `label_run`; RM-F has ten GPs
-            whatever `factors`.
-        rows: so many of the training and of the test images at most.
-        images: so many inducing images are returned, before and after.
-
-    Returns:
-        `look` steps and the `error` there, in per cent; `trace_step`, `trace` and `step_seconds` as
-        for `label_run`; with `images`, `first_images` and `last_images` `[images, 784]`.
-    """
-    images_of, digits, test_images, test_digits = _digits(source, rows)
-    train, built = _digit_model(model, images_of, digits, factors, inducing, seed)
-    begun = built.inducing.inputs.numpy()[:images]
-
-    def score() -> dict[str, Any]:
-        parts = [
-            built.predict_f(test_images[i : i + 2000]).mean.numpy().argmax(1)
-            for i in range(0, len(test_images), 2000)
-        ]
-        return {"error": 100 * float(np.mean(np.concatenate(parts) != test_digits))}
-
-    found = _trained(built, train, score, steps, batch, _optimizer(False, rate, None), looks, seed)
-    found["error"] = np.array(found["error"])
-    if images:
-        found |= {"first_images": begun, "last_images": built.inducing.inputs.numpy()[:images]}
     return found
 
 
@@ -216,11 +158,10 @@ def sparse_steps(
     steps: int = 6,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Processor seconds a step of a variant of MLGPF on random sparse points, `words` of `inputs`
-    numbers each.
+    """Processor seconds a step of a variant of MLGPF on random sparse points.
 
-    Inducing inputs are rows of the data or, for methods with S, random coordinates on `rank` of
-    them.
+    Each point has `words` non-zero inputs of `inputs`. Inducing inputs are rows of the data or, for
+    methods with S, random coordinates on `rank` of them.
     """
     from scipy.sparse import csr_array
 
@@ -245,14 +186,14 @@ def sparse_steps(
         else given_points(X[:inducing].toarray(), unit=chosen.unit)
     )
     model = mlgpf(chosen, train, factors=factors, inducing=points, seed=seed)
-    return _trained(
-        model, train, dict, steps, batch, _optimizer(chosen.autograd, 0.01, None), steps, seed
-    )
+    moves = label_optimizer(chosen.autograd, 0.01, None)
+    return trained(model, train, dict, steps, batch, moves, steps, seed)
 
 
 def reliability(p: npt.ArrayLike, true: npt.ArrayLike) -> dict[str, Array]:
-    r"""How often events came true that were predicted with probability `p`, in groups of like `p`
-    (between `EDGES`).
+    r"""How often events came true that were predicted with probability `p`.
+
+    The events are grouped by `p`, between `EDGES`.
 
     Returns:
         `count`, mean predicted probability `predicted` and share that came `true` of each group
@@ -267,83 +208,6 @@ def reliability(p: npt.ArrayLike, true: npt.ArrayLike) -> dict[str, Array]:
     return {"count": count[some], "predicted": predicted, "true": came, "error": error}
 
 
-# --- training
-
-
-def _optimizer(rmsprop: bool, rate: float, falls_over: int | None) -> Any:
-    from gpflow.keras import tf_keras
-
-    from mogp.optimizers import Adam, Keras
-
-    if rmsprop:
-        return Keras(tf_keras.optimizers.RMSprop(rate))
-    return Adam(
-        rate if falls_over is None else functools.partial(_falling, rate=rate, steps=falls_over)
-    )
-
-
-def _falling(step: Any, rate: float, steps: int) -> Any:
-    """`rate` over the first half of the steps, then down to nothing in a straight line."""
-    import tensorflow as tf
-
-    left = 1 - tf.cast(step, tf.float64) / steps
-    return rate * tf.minimum(tf.constant(1.0, tf.float64), 2 * left)
-
-
-def _trained(
-    model: Any,
-    data: Any,
-    score: Callable[[], dict[str, Any]],
-    steps: int,
-    batch: int,
-    optimizer: Any,
-    looks: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Fit, and gather what `score` says along the way, the objective, and how long a step takes.
-
-    The first stretch of steps holds the compilation; seconds a step are the median over the others.
-    """
-    from mogp.training import fit
-
-    every = max(1, steps // looks)
-    clock: list[tuple[float, float]] = []
-
-    def monitor() -> dict[str, Any]:
-        arrived = time.process_time()
-        seen = score()
-        clock.append((arrived, time.process_time()))
-        return seen
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        history = fit(
-            model, data, steps=steps, batch_size=batch, optimizer=optimizer, seed=seed, progress=False, monitor=monitor,
-            every=every,
-        )  # fmt: skip
-    at = [seen["step"] for seen in history.monitored]
-    laps = [
-        (after[0] - before[1]) / (later - earlier)
-        for before, after, earlier, later in zip(clock, clock[1:], at, at[1:], strict=False)
-    ]
-    stretch = max(1, -(-history.steps // TRACE))
-    pieces = [history.elbo[i : i + stretch] for i in range(0, history.steps, stretch)]
-    return {
-        "look": np.array(at),
-        **{
-            name: [seen[name] for seen in history.monitored]
-            for name in history.monitored[0]
-            if name != "step"
-        },
-        "trace_step": np.array(
-            [1 + i * stretch + (len(piece) - 1) / 2 for i, piece in enumerate(pieces)]
-        ),
-        "trace": np.array([piece.mean() for piece in pieces]),
-        "step_seconds": float(np.median(laps[1:] or laps)),
-        "status": history.status,
-    }
-
-
 def _points(
     method: Method,
     data: str,
@@ -353,8 +217,9 @@ def _points(
     rank: int | None,
     seed: int,
 ) -> InducingPoints:
-    """The inducing inputs that `mlgpf` would start with; variants that start alike share the search
-    for them.
+    """The inducing inputs that `mlgpf` would start with.
+
+    Variants that start alike share the search for them.
     """
     from mogp.inducing import SubspacePoints, given_points
 
@@ -399,55 +264,6 @@ def _start_as_parsimonious(model: Any, method: Method, train: LabelData, seed: i
     model.posterior.q_sqrt.assign(np.linalg.cholesky(covariance + 1e-10 * np.eye(len(mean.T))))
 
 
-def _digit_model(
-    model: str, X: Array, digits: npt.NDArray[np.int64], factors: int, inducing: int, seed: int
-) -> tuple[Any, Any]:
-    from gpflow.kernels import SquaredExponential
-
-    from mogp.inducing import kmeans_points
-    from mogp.likelihoods import RobustMax
-    from mogp.models import SparseMOGP
-    from mogp.models.labels import mlgpf
-    from mogp.posteriors import Full
-    from mogp.priors import Independent
-
-    if model != "RM-F":
-        train = LabelData.of(X, np.eye(10, dtype=int)[digits])
-        return train, mlgpf(
-            model, train, factors=factors, inducing=inducing, weight=0.01, seed=seed
-        )
-    outputs = MultiOutputData.from_arrays(X, digits)
-    return outputs, SparseMOGP(
-        prior=Independent(SquaredExponential(lengthscales=10.0), 10),
-        inducing=kmeans_points(X, inducing, seed=seed),
-        likelihood=RobustMax(10),
-        posterior=Full(whiten=False),
-        names=outputs.names,
-    )
-
-
-@functools.lru_cache(maxsize=1)
-def _digits(
-    source: str, rows: int | None
-) -> tuple[Array, npt.NDArray[np.int64], Array, npt.NDArray[np.int64]]:
-    from mogp import datasets
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", datasets.StandInWarning)
-        stand_in: Any = "only" if source == "stand-in" else "forbid"
-        found = datasets.load("mnist", stand_in=stand_in)
-    train, test = found.train, found.test
-    return (
-        train.X[:rows],
-        train.Y[:rows, 0].astype(int),
-        test.X[:rows],
-        test.Y[:rows, 0].astype(int),
-    )
-
-
-# scores
-
-
 def _precisions(Y: csr_array, ranking: npt.NDArray[np.int64]) -> list[float]:
     from mogp import metrics
 
@@ -455,29 +271,22 @@ def _precisions(Y: csr_array, ranking: npt.NDArray[np.int64]) -> list[float]:
 
 
 def _weights(model: Any, kernel: str) -> Array:
-    """The trained weights of the inputs, $1/\\ell_d^2$ of ARD kernels and the variances of linear
-    ones.
-    """
+    r"""The weights of the inputs: $1/\ell_d^2$ of ARD kernels, variances of linear ones."""
     (one,) = model.prior.kernels.kernels
-    found: Array = np.asarray(
-        one.variance if kernel == "LINEAR-l" else 1 / np.square(one.lengthscales)
-    )
+    weights = one.variance if kernel == "LINEAR-l" else 1 / np.square(one.lengthscales)
+    found: Array = np.asarray(weights)
     return found
 
 
 def _revealed(model: Any, test: LabelData) -> dict[str, Array]:
-    """Precisions among the labels that were not revealed, unaware of those that were and aware of
-    them.
-    """
+    """Precisions among labels that were not revealed, unaware and aware of those that were."""
     from scipy.sparse import csr_array
 
     from mogp.metrics import top_labels
 
     place = np.arange(test.Y.nnz) - np.repeat(test.Y.indptr[:-1], np.diff(test.Y.indptr))
-    points, plain = (
-        np.repeat(np.arange(test.num_points), np.diff(test.Y.indptr)),
-        model.scores(test.X),
-    )
+    points = np.repeat(np.arange(test.num_points), np.diff(test.Y.indptr))
+    plain = model.scores(test.X)
     found: dict[str, list[list[float]]] = {"unaware": [], "aware": []}
     for count in REVEALED:
         told = place < count
@@ -492,8 +301,9 @@ def _revealed(model: Any, test: LabelData) -> dict[str, Array]:
 
 
 def _calibration(model: Any, test: LabelData) -> dict[str, Array]:
-    """`reliability` of all labels and of the best label of each point, and P@1 of the most certain
-    shares of points.
+    """`reliability` of all labels and of the best label of each point.
+
+    Also `certain`, P@1 of the most certain tenth, two tenths, … of the points.
     """
     p = model.predict_proba(test.X)
     Y = test.Y.toarray().astype(bool)

@@ -1,6 +1,4 @@
-"""One run of one multi-class model on images, and the cost of its step: what Panos's chapter 3
-sweeps over.
-"""
+"""One run of one multi-class model on images, and the cost of its step (Panos, chapter 3)."""
 
 from __future__ import annotations
 
@@ -155,25 +153,35 @@ def multiclass_run(
     train, test = _parts(data, source, rows, test_rows)
     X, labels = test.inputs(0), test.outputs[0].Y[:, 0]
     model = multiclass_model(
-        method, train, inducing=inducing, lengthscale=lengthscale, rivals=rivals, pace=pace, mean_pace=mean_pace,
+        method,
+        train,
+        inducing=inducing,
+        lengthscale=lengthscale,
+        rivals=rivals,
+        pace=pace,
+        mean_pace=mean_pace,
         seed=seed,
-    )  # fmt: skip
+    )
     start = None if method == "OvsE-LIN" else model.inducing.Z.numpy()
 
     def monitor() -> dict[str, Any]:
-        return {
-            "error": float(
-                np.mean(_by_blocks(lambda x: model.predict_f(x).mean, X).argmax(1) != labels)
-            )
-        }
+        guess = _by_blocks(lambda x: model.predict_f(x).mean, X).argmax(1)
+        return {"error": float(np.mean(guess != labels))}
 
     moves = stepper(optimizer, rate, steps, decay, lazy=not method.startswith("RM"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         history = fit(
-            model, train, steps=steps, optimizer=moves, batch_size=batch_size, seed=seed, progress=False,
-            monitor=monitor, every=every,
-        )  # fmt: skip
+            model,
+            train,
+            steps=steps,
+            optimizer=moves,
+            batch_size=batch_size,
+            seed=seed,
+            progress=False,
+            monitor=monitor,
+            every=every,
+        )
     parts = np.array_split(np.arange(history.steps), min(200, max(history.steps, 1)))
     found = {
         "step": [look["step"] for look in history.monitored],
@@ -205,8 +213,9 @@ def multiclass_run(
 def _parts(
     data: str, source: str, rows: int | None, test_rows: int | None
 ) -> tuple[MultiOutputData, MultiOutputData]:
-    """The published split, or a quarter held out; of each part at most so many rows, the same ones
-    every time.
+    """The published split, or a quarter held out.
+
+    Of each part at most so many rows are taken, the same ones every time.
     """
     from mogp import datasets
 
@@ -256,9 +265,7 @@ def step_cost(
     model: SparseMOGP = make(
         data, method, classes, inducing=points, lengthscale=float(np.sqrt(inputs))
     )
-    source: Any = (
-        model.batches(data, batch_size) if hasattr(model, "batches") else data.batches(batch_size)
-    )
+    source = model.batches(data, batch_size)
     moves = stepper("Adam", 0.001, steps, decay=False, lazy=not method.startswith("RM"))
     moves.start(model)
 
@@ -303,8 +310,9 @@ def peak_of(**request: Any) -> dict[str, Any]:
 
 
 def _peak_bytes() -> int:
-    """The most memory this process has held; on Linux `ru_maxrss` starts at that of the process
-    that started it.
+    """The most memory this process has held.
+
+    On Linux `ru_maxrss` starts at that of the process that started it, so it is not asked there.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,8 +1,8 @@
-r"""Docstrings are written for people who read the source: Markdown backticks, `$\TeX$`, aligned
-columns of choices.
+r"""Docstrings in Markdown, as people read them in the source, for autodoc.
 
-autodoc expects reStructuredText. `to_rst` translates block by block, where a block is what stands
-between blank lines:
+They have Markdown backticks, `$\TeX$` and aligned columns of choices. autodoc expects
+reStructuredText. `to_rst` translates block by block, where a block is what stands between blank
+lines:
 
 - `name` becomes a literal, `$x$` and `$$x$$` mathematics, a fenced block a code block;
 - a table of Markdown becomes a table;
@@ -30,11 +30,13 @@ _COLUMNS = re.compile(r"^(\S.*?)\s{2,}(\S.*)$")
 _DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
 _WORD = re.compile(r"\w")
 _INLINE = re.compile(
-    r"(?P<keep>:[\w:]+:`[^`]+`|``[^`]+``|`[^`]+`__?(?!\w))"  # a role, a literal, a link: already reStructuredText
+    # a role, a literal, a link: already reStructuredText
+    r"(?P<keep>:[\w:]+:`[^`]+`|``[^`]+``|`[^`]+`__?(?!\w))"
     r"|(?P<bold>\*\*[^*\n]+\*\*)"
     r"|`(?P<code>[^`\n]+(?:\n[^`\n]+)?)`"
     r"|(?<![\\$\w])\$(?P<math>[^$\s](?:[^$`]*[^$\s])?)\$(?![$\d])"
-    r"|(?P<plain>[*|]|_(?!\w))"  # would open an emphasis, a substitution, a hyperlink
+    # would open an emphasis, a substitution, a hyperlink
+    r"|(?P<plain>[*|]|_(?!\w))"
 )
 
 

@@ -1,5 +1,4 @@
-"""Pandas frames pickled into an npy file by pandas 1, read without running anything that the file
-names.
+"""Pandas frames pickled into an npy file by pandas 1, read without running what the file names.
 
 A pickle is a program for a small stack machine that may call any function. Here the few
 instructions that such files need are interpreted by hand: a call is only noted down, as a `_Call`
@@ -13,6 +12,7 @@ import math
 import pickletools
 import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,10 +47,10 @@ _ALLOWED = frozenset(
 
 
 def read_pickled_frames(path: Path | str) -> dict[str, dict[str, pd.DataFrame]]:
-    """The frames of an npy file that holds `[{name: (all, train, test)}]`, as
-    `{name: {"all": ..., ...}}`.
+    """The frames of an npy file that holds `[{name: (all, train, test)}]`.
 
-    The frames are of real numbers; their index is numeric, their column labels are strings.
+    They come as `{name: {"all": ..., "train": ..., "test": ...}}`. The frames are of real numbers;
+    their index is numeric, their column labels are strings.
     """
     content = Path(path).read_bytes()
     descr, _, shape, start = npy_header(content, path)
@@ -60,9 +60,8 @@ def read_pickled_frames(path: Path | str) -> dict[str, dict[str, pd.DataFrame]]:
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # odd escapes in strings that are refused anyway
+            # odd escapes in strings that are refused anyway
+            warnings.simplefilter("ignore", DeprecationWarning)
             built = _interpret(content[start:])
         return _splits(built, len(content))
     except (ValueError, IndexError, KeyError) as error:
@@ -87,68 +86,118 @@ class _Call:
 
 def _interpret(pickle: bytes) -> Any:
     """What the pickle builds, with a `_Call` in place of each object."""
-    stack: list[Any] = []
-    marked: list[list[Any]] = []
-    memo: dict[Any, Any] = {}
+    machine = _Machine()
     for opcode, argument, position in pickletools.genops(pickle):
-        match opcode.name:
-            case "PROTO":
-                pass
-            case "STOP":
-                if position != len(pickle) - 1:
-                    raise ValueError("the file goes on after the end of the pickle")
-            case "BININT" | "BININT1" | "BININT2" | "BINUNICODE" | "BINBYTES" | "SHORT_BINBYTES":
-                stack.append(argument)
-            case "NONE" | "NEWTRUE" | "NEWFALSE":
-                stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[opcode.name])
-            case "BINPUT" | "LONG_BINPUT":
-                memo[argument] = stack[-1]
-            case "BINGET" | "LONG_BINGET":
-                stack.append(memo[argument])
-            case "EMPTY_TUPLE" | "EMPTY_LIST" | "EMPTY_DICT":
-                stack.append(
-                    {"EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict}[opcode.name]()
-                )
-            case "MARK":
-                marked.append(stack)
-                stack = []
-            case "TUPLE":
-                items, stack = stack, marked.pop()
-                stack.append(tuple(items))
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                stack.append(tuple(reversed([stack.pop() for _ in range(int(opcode.name[-1]))])))
-            case "APPEND":
-                items = [stack.pop()]
-                _typed(stack[-1], list).extend(items)
-            case "APPENDS":
-                items, stack = stack, marked.pop()
-                _typed(stack[-1], list).extend(items)
-            case "SETITEM":
-                value, key = stack.pop(), stack.pop()
-                _typed(stack[-1], dict)[_typed(key, str)] = value
-            case "SETITEMS":
-                items, stack = stack, marked.pop()
-                for key, value in zip(items[::2], items[1::2], strict=True):
-                    _typed(stack[-1], dict)[_typed(key, str)] = value
-            case "GLOBAL":
-                if argument not in _ALLOWED:
-                    raise ValueError(
-                        f"it names {'.'.join(str(argument).split())}, which is not on the list of"
-                        " what is read"
-                    )
-                stack.append(_Name(str(argument)))
-            case "REDUCE" | "NEWOBJ":
-                arguments, name = stack.pop(), stack.pop()
-                stack.append(_Call(_typed(name, _Name).name, _typed(arguments, tuple)))
-            case "BUILD":
-                state = stack.pop()
-                _typed(stack[-1], _Call).state = state
-            case other:
-                raise ValueError(
-                    f"it uses the pickle instruction {other}, which is not on the list of what is"
-                    " read"
-                )
-    return stack.pop()
+        if opcode.name not in _INSTRUCTIONS:
+            raise ValueError(
+                f"it uses the pickle instruction {opcode.name}, which is not on the list of what is"
+                " read"
+            )
+        _INSTRUCTIONS[opcode.name](machine, argument)
+        if opcode.name == "STOP" and position != len(pickle) - 1:
+            raise ValueError("the file goes on after the end of the pickle")
+    return machine.stack.pop()
+
+
+class _Machine:
+    """The stack machine that a pickle is a program for: what it does, but for calls."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self._marked: list[list[Any]] = []
+        self._memo: dict[Any, Any] = {}
+
+    def go_on(self, _: Any) -> None:
+        """Do nothing."""
+
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def remember(self, key: Any) -> None:
+        self._memo[key] = self.stack[-1]
+
+    def recall(self, key: Any) -> None:
+        self.stack.append(self._memo[key])
+
+    def mark(self, _: Any) -> None:
+        self._marked.append(self.stack)
+        self.stack = []
+
+    def _since_mark(self) -> list[Any]:
+        items, self.stack = self.stack, self._marked.pop()
+        return items
+
+    def tuple_since_mark(self, _: Any) -> None:
+        self.push(tuple(self._since_mark()))
+
+    def tuple_of(self, size: int) -> None:
+        self.push(tuple(reversed([self.stack.pop() for _ in range(size)])))
+
+    def append(self, _: Any) -> None:
+        self._extend([self.stack.pop()])
+
+    def append_since_mark(self, _: Any) -> None:
+        self._extend(self._since_mark())
+
+    def _extend(self, items: list[Any]) -> None:
+        _typed(self.stack[-1], list).extend(items)
+
+    def set_item(self, _: Any) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._set(key, value)
+
+    def set_since_mark(self, _: Any) -> None:
+        items = self._since_mark()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            self._set(key, value)
+
+    def _set(self, key: Any, value: Any) -> None:
+        _typed(self.stack[-1], dict)[_typed(key, str)] = value
+
+    def name(self, name: Any) -> None:
+        if name not in _ALLOWED:
+            raise ValueError(
+                f"it names {'.'.join(str(name).split())}, which is not on the list of what is read"
+            )
+        self.push(_Name(str(name)))
+
+    def call(self, _: Any) -> None:
+        """Note down a call in place of its result."""
+        arguments, name = self.stack.pop(), self.stack.pop()
+        self.push(_Call(_typed(name, _Name).name, _typed(arguments, tuple)))
+
+    def set_state(self, _: Any) -> None:
+        state = self.stack.pop()
+        _typed(self.stack[-1], _Call).state = state
+
+
+_INSTRUCTIONS: dict[str, Callable[[_Machine, Any], None]] = {
+    **dict.fromkeys(("PROTO", "STOP"), _Machine.go_on),
+    **dict.fromkeys(("BININT", "BININT1", "BININT2"), _Machine.push),
+    **dict.fromkeys(("BINUNICODE", "BINBYTES", "SHORT_BINBYTES"), _Machine.push),
+    "NONE": lambda machine, _: machine.push(None),
+    "NEWTRUE": lambda machine, _: machine.push(True),
+    "NEWFALSE": lambda machine, _: machine.push(False),
+    **dict.fromkeys(("BINPUT", "LONG_BINPUT"), _Machine.remember),
+    **dict.fromkeys(("BINGET", "LONG_BINGET"), _Machine.recall),
+    "EMPTY_TUPLE": lambda machine, _: machine.push(()),
+    "EMPTY_LIST": lambda machine, _: machine.push([]),
+    "EMPTY_DICT": lambda machine, _: machine.push({}),
+    "MARK": _Machine.mark,
+    "TUPLE": _Machine.tuple_since_mark,
+    "TUPLE1": lambda machine, _: machine.tuple_of(1),
+    "TUPLE2": lambda machine, _: machine.tuple_of(2),
+    "TUPLE3": lambda machine, _: machine.tuple_of(3),
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.append_since_mark,
+    "SETITEM": _Machine.set_item,
+    "SETITEMS": _Machine.set_since_mark,
+    "GLOBAL": _Machine.name,
+    "REDUCE": _Machine.call,
+    "NEWOBJ": _Machine.call,
+    "BUILD": _Machine.set_state,
+}
+"""What each instruction that is read does with its argument; any other is refused."""
 
 
 def _typed(value: Any, kind: type[_T]) -> _T:
@@ -170,9 +219,7 @@ def _splits(root: Any, budget: int) -> dict[str, dict[str, pd.DataFrame]]:
 
 
 def _frame(record: Any, budget: int) -> pd.DataFrame:
-    """A frame, which pandas keeps as blocks `[columns, rows]` of one type, each with the places of
-    its columns.
-    """
+    """A frame, which pandas keeps as blocks `[columns, rows]`, each with its columns' places."""
     import pandas as pd
 
     match record:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -17,7 +17,6 @@ import tensorflow_probability as tfp
 from gpflow import likelihoods as stock
 from gpflow.kernels import Kernel
 from gpflow.likelihoods import Likelihood
-from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 
 from mogp.data import Array, MultiOutputData, Output
 from mogp.data.batches import Batch, OutputBatch
@@ -25,6 +24,7 @@ from mogp.kernels import KernelStack, parameters_read_once
 from mogp.likelihoods import PerOutput, ReadsFunctions, Softmax
 from mogp.likelihoods.groups import groups
 from mogp.linalg import cholesky
+from mogp.models.base import MOGP
 from mogp.models.chains.paths import Paths, PredictsPaths, joint_draw
 from mogp.posteriors import Factors, Full
 
@@ -63,7 +63,7 @@ class Layer(NamedTuple):
     mean: tf.Tensor
 
 
-class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
+class LatentChain(PredictsPaths, MOGP):
     r"""Sparse GPs in a chain, trained through sampled paths (Xia, chapters 2 and 3).
 
     GP $c$ reads the inputs and values of GPs before it, $\hat x_c = (x, h_{a_1}, h_{a_2}, \dots)$,
@@ -196,13 +196,9 @@ class LatentChain(PredictsPaths, BayesianModel, ExternalDataTrainingLossMixin):
 
     # --- the bound
 
-    def maximum_log_likelihood_objective(self, data: Batch | MultiOutputData) -> tf.Tensor:
+    def maximum_log_likelihood_objective(self, data: Any = None) -> tf.Tensor:
         """The bound that is trained: `elbo`, or `importance_bound`."""
         return self.importance_bound(data) if self.importance else self.elbo(data)
-
-    def training_loss(self, data: Batch | MultiOutputData) -> tf.Tensor:
-        """The negative bound. (GPflow's own method takes a pair of matrices only.)"""
-        return self._training_loss(data)
 
     def elbo(self, data: Batch | MultiOutputData, noise: tf.Tensor | None = None) -> tf.Tensor:
         r"""The evidence lower bound, estimated with `samples` paths a row.

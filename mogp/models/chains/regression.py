@@ -76,7 +76,8 @@ class Regression(gpflow.Module):
     Exact, the objective is $\log N(\mathbf y \mid 0, \mathbf K + \sigma^2 \mathbf I)$. With
     inducing inputs `Z` and $\mathbf Q = \mathbf K_{fu}\mathbf K_{uu}^{-1}\mathbf K_{uf}$ it is the
     bound of Titsias (2009),
-    $\log N(\mathbf y \mid 0, \mathbf Q + \sigma^2\mathbf I) - \frac1{2\sigma^2}\mathrm{tr}(\mathbf K - \mathbf Q)$.
+    $\log N(\mathbf y \mid 0, \mathbf Q + \sigma^2\mathbf I)
+    - \frac1{2\sigma^2}\mathrm{tr}(\mathbf K - \mathbf Q)$.
 
     Args:
         kernel: $k$, of a form that `KernelStack` stacks, made inside `logarithms()`.

@@ -18,6 +18,7 @@ from mogp.kernels import LayerKernels
 from mogp.likelihoods import Gaussian, PerOutput
 from mogp.models.chains.chain import LatentChain
 from mogp.models.chains.gpar import GPAR, inducing_inputs
+from mogp.models.lengthscales import start_lengthscales
 
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
 Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
@@ -67,7 +68,9 @@ def set_up(
     """Fill in what was not given, and check what was."""
     likelihood = _per_output(data, likelihoods, noise)
     if kernels is None:
-        kernels = LayerKernels(data.input_dim, input_lengthscale=_tenth(data))
+        kernels = LayerKernels(
+            data.input_dim, input_lengthscale=start_lengthscales(data.X, "columns")
+        )
     if kernels.input_dim != data.input_dim:
         raise ValueError(
             f"the kernels read {kernels.input_dim} input columns, the data have {data.input_dim}."
@@ -185,11 +188,6 @@ def _per_output(data: MultiOutputData, likelihoods: Likelihoods | None, noise: f
     likelihood = PerOutput([likelihoods] if isinstance(likelihoods, Likelihood) else likelihoods)
     likelihood.check(data)
     return likelihood
-
-
-def _tenth(data: MultiOutputData) -> list[float]:
-    """A tenth of the range of each input column."""
-    return [float(span) / 10 if span > 0 else 1.0 for span in np.ptp(data.X, axis=0)]
 
 
 def _order(data: MultiOutputData, likelihood: PerOutput, order: Order) -> tuple[int, ...]:

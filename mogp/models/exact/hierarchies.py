@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel, Matern32
-from gpflow.models import BayesianModel
 from gpflow.utilities import positive
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource, distinct_inputs
 from mogp.kernels import KernelStack, hierarchical
 from mogp.linalg import cholesky, log_evidence
+from mogp.models.base import MOGP
+from mogp.models.lengthscales import start_lengthscales
 from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
 from mogp.priors import Marginals
 
 
-class _Exact(ReadsReplicas, BayesianModel):
+class _Exact(ReadsReplicas, MOGP):
     """What both have in common: they hold their data, and train on nothing else."""
 
     def __init__(self, data: MultiOutputData) -> None:
@@ -40,14 +41,6 @@ class _Exact(ReadsReplicas, BayesianModel):
                 " mini-batches."
             )
         return lambda step: None
-
-    def training_loss(self, batch: None = None) -> tf.Tensor:
-        """The negative log evidence."""
-        return -self.maximum_log_likelihood_objective()
-
-    def elbo(self, batch: None = None) -> tf.Tensor:
-        """The log evidence itself."""
-        return self.maximum_log_likelihood_objective()
 
     def _once(self, solve: Callable[[], Any]) -> Any:
         """The result of `solve`, computed again only when a parameter has changed."""
@@ -79,7 +72,8 @@ class HGP(_Exact):
     ) -> None:
         super().__init__(data)
         start = kernels or [
-            Matern32(variance=0.5, lengthscales=default_lengthscale(data)) for _ in range(2)
+            Matern32(variance=0.5, lengthscales=start_lengthscales(data.X, "range"))
+            for _ in range(2)
         ]
         self.kernels = KernelStack(
             [
@@ -107,7 +101,7 @@ class HGP(_Exact):
         K = self.kernels.K(tf.constant(self._X, here.dtype)) * here[:, :, None] * here[:, None, :]
         return K + tf.linalg.diag(here * tf.convert_to_tensor(self.noise)[:, None] + (1 - here))
 
-    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+    def elbo(self, data: Any = None) -> tf.Tensor:
         r"""$\sum_d \log N(y_d \mid 0, K_d + \sigma_d^2 I)$."""
         K = self._covariance()
         missing = float(np.sum(1 - self._here))
@@ -163,7 +157,8 @@ class DHGP(_Exact):
         super().__init__(data)
         if kernels is None:
             kernels = [
-                Matern32(variance=1 / 3, lengthscales=default_lengthscale(data)) for _ in range(3)
+                Matern32(variance=1 / 3, lengthscales=start_lengthscales(data.X, "range"))
+                for _ in range(3)
             ]
         if len(kernels) != 3:
             raise ValueError(
@@ -225,7 +220,7 @@ class DHGP(_Exact):
         grid: Array = self._y[order].reshape(D, R, N)
         return grid
 
-    def maximum_log_likelihood_objective(self) -> tf.Tensor:
+    def elbo(self, data: Any = None) -> tf.Tensor:
         """The log evidence of all outputs together."""
         return self._dense() if self._grid is None else self._rotated(self._grid)
 
@@ -274,11 +269,6 @@ class DHGP(_Exact):
         return Marginals(
             *(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var))
         )
-
-
-def default_lengthscale(data: MultiOutputData) -> float:
-    """A quarter of the range of the inputs, averaged over columns."""
-    return max(float(np.mean(np.ptp(data.X, axis=0))) / 4, 1e-3)
 
 
 def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from mogp.book.baselines.annotators import (
+from mogp.book.baselines import (
     DGRL,
     LFC,
     LFCR,
@@ -394,7 +394,7 @@ def test_predictions_before_a_fit_are_refused(model):
 def test_labels_that_are_no_class_are_refused_with_their_row(labels, said):
     for ask in (*(model(3).fit for model in CLASSIFIERS), lambda d: majority_vote(d, 3), lambda d: vote_shares(d, 3)):
         with pytest.raises(ValueError, match=said):
-            ask(annotated(np.zeros((2, 1)), labels))
+            ask(annotated(np.arange(2.0), labels))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from mogp import MultiOutputData
-from mogp.book.plots.annotators import agreement, annotator_dashboard, most_trusted, standing
+from mogp.book.plots.dashboard import agreement, annotator_dashboard, most_trusted, standing
 from mogp.plotting.style import COLOURS
 
 NAN = np.nan

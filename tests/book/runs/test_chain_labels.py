@@ -5,19 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from mogp.book.runs.chain_labels import (
+from mogp.book.runs.chain_labels import labels_run, landmine_run, mine_fields
+from mogp.book.runs.chains import load_rows
+from mogp.book.runs.property_runs import (
     CENTRE,
     KILOMETRES,
-    labels_run,
-    landmine_run,
     local_majority,
     london_run,
-    mine_fields,
     property_table,
     types_run,
     winners,
 )
-from mogp.book.runs.chains import load_rows
 from mogp.data import MultiOutputData
 from mogp.datasets.london import BOX
 from mogp.kernels import LayerKernels

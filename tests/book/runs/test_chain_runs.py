@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from mogp.book.runs.chains import (
-    LEVELS,
-    SCORES,
-    Fitter,
-    Mixture,
-    chain_run,
-    coverage_of,
-    gap_kind,
-    load_rows,
-    train_chain,
-)
+from mogp.book.runs.chain_training import train_chain
+from mogp.book.runs.chains import SCORES, Fitter, chain_run, gap_kind, load_rows
+from mogp.book.runs.mixtures import LEVELS, Mixture, coverage_of
 from mogp.kernels import LayerKernels
 
 

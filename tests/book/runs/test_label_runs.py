@@ -11,7 +11,8 @@ import tensorflow as tf
 from scipy.sparse import csr_array
 
 from mogp import fit, metrics
-from mogp.book.runs.labels import EDGES, REVEALED, digit_run, label_run, labelled, reliability, sparse_steps
+from mogp.book.runs.digits import digit_run
+from mogp.book.runs.labels import EDGES, REVEALED, label_run, labelled, reliability, sparse_steps
 from mogp.models import labels as label_models
 from mogp.models.labels import mlgpf
 from mogp.optimizers import Adam

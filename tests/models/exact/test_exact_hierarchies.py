@@ -148,7 +148,7 @@ def test_the_fast_path_does_not_depend_on_the_order_of_rows():
     """H18."""
     data = grid_data()
     frame = data.frame().sample(frac=1.0, random_state=3)
-    again = MultiOutputData.from_long(frame, "x0", replica="replica")
+    again = MultiOutputData.from_long(frame, "x", replica="replica")
     models = [DHGP(one, levels_of(THREE)) for one in (data, again)]
     assert all(m._grid is not None for m in models)
     np.testing.assert_allclose(models[0].elbo(), models[1].elbo(), rtol=1e-10)

@@ -1,6 +1,4 @@
-"""Annotators at a glance: how reliable each is and where, how far they agree, whom to trust, how
-much they told.
-"""
+"""Annotators at a glance: how reliable each is and where, whom to trust, how much they told."""
 
 from __future__ import annotations
 
@@ -88,11 +86,10 @@ def annotator_dashboard(
 
 
 def agreement(data: MultiOutputData, *, labels: bool) -> Floats:
-    """How far every two annotators agree on the rows that both have told, `[R, R]`; NaN with fewer
-    than two such rows.
+    """How far every two annotators agree on the rows that both have told, `[R, R]`.
 
-    With `labels` the share of rows with equal labels, else the correlation of the values (NaN if
-    one does not vary).
+    With `labels` the share of rows with equal labels, else the correlation of the values. NaN with
+    fewer than two such rows, or where one's values do not vary.
     """
     own = data.outputs[0]
     R = own.Y.shape[1]
@@ -109,8 +106,7 @@ def agreement(data: MultiOutputData, *, labels: bool) -> Floats:
 
 
 def most_trusted(reliability: ArrayLike, *, labels: bool) -> tuple[NDArray[np.int64], Floats]:
-    """The best annotator at each of N places and the distance to the next, from reliabilities
-    `[N, R]`.
+    """The best annotator at each of N places and the lead, from reliabilities `[N, R]`.
 
     With `labels` the largest probability is best; else the smallest standard deviation of the
     noise.
@@ -126,8 +122,7 @@ def most_trusted(reliability: ArrayLike, *, labels: bool) -> tuple[NDArray[np.in
 
 
 def standing(reliability: ArrayLike, *, labels: bool, close: float = _CLOSE) -> NDArray[np.int64]:
-    """Where each of R annotators stands at N places, `[N, R]`: 2 alone in front, 1 close to the
-    best, 0 behind.
+    """How each of R annotators stands at N places, `[N, R]`: 2 alone in front, 1 close, 0 behind.
 
     With `labels`, from probabilities of knowing the class: close is within `close` of the largest,
     and nobody is in front where all are below 1/2. Else from standard deviations of the noise:
@@ -172,8 +167,9 @@ def _along(
 
 
 def _at(model: Any, X: Floats, of_classes: bool) -> tuple[Floats, Floats]:
-    """Reliabilities and their deviations; noise variances become standard deviations (by the delta
-    method).
+    """Reliabilities and their deviations.
+
+    Noise variances become standard deviations, by the delta method.
     """
     mean, variance = (np.asarray(part, float) for part in model.reliability(X))
     if of_classes:
@@ -204,9 +200,16 @@ def _reliabilities(
     for r, name in enumerate(names):
         low, high = mean[:, r] - 2 * deviation[:, r], mean[:, r] + 2 * deviation[:, r]
         bands(
-            ax, x, mean[:, r], lower=np.maximum(low, 0.0), upper=np.minimum(high, 1.0) if of_classes else high,
-            color=_colour(r), alpha=0.10, label=name, ls=_STYLES[(r // len(COLOURS)) % len(_STYLES)],
-        )  # fmt: skip
+            ax,
+            x,
+            mean[:, r],
+            lower=np.maximum(low, 0.0),
+            upper=np.minimum(high, 1.0) if of_classes else high,
+            color=_colour(r),
+            alpha=0.10,
+            label=name,
+            ls=_STYLES[(r // len(COLOURS)) % len(_STYLES)],
+        )
     if of_classes:
         ax.axhline(0.5, color=INK, lw=0.8, ls=":")
         ax.set(ylim=(-0.03, 1.03))

@@ -9,15 +9,8 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import r2_score, roc_auc_score
 
-from mogp.book.runs.annotators import (
-    CLASS_METHODS,
-    VALUE_METHODS,
-    annotated,
-    annotator_run,
-    fitted,
-    recovered,
-    scores,
-)
+from mogp.book.runs.annotator_methods import CLASS_METHODS, VALUE_METHODS, fitted
+from mogp.book.runs.annotator_runs import annotated, annotator_run, recovered, scores
 
 SIZE = {"N": 40, "test": 30}
 SMALL = {"inducing": 4, "steps": 1, "batch_size": 10}

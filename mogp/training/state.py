@@ -1,0 +1,132 @@
+"""All variables of a run: kept in memory to go back to, and in a file to resume from."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from mogp.data import Array
+from mogp.training.history import History
+
+SECONDS_BETWEEN_REPORTS = 1.0
+_LARGEST_KEPT = 1 << 28
+
+
+class State:
+    """All variables of a run: kept in memory to go back to, unless too large, and in one file to
+    resume from.
+    """
+
+    def __init__(
+        self,
+        model: tf.Module,
+        optimizer_variables: Sequence[tf.Variable],
+        path: Path | None,
+        run: str,
+    ) -> None:
+        self._variables = [*model.variables, *_generator_states(model), *optimizer_variables]
+        self._path = path
+        self._written = time.perf_counter()
+        self._kept: list[tuple[int, list[Array]]] = []
+        self.keeps = (
+            sum(v.shape.num_elements() * v.dtype.size for v in self._variables) <= _LARGEST_KEPT
+        )
+        self._identity = {
+            "shapes": [[int(n) for n in v.shape] for v in self._variables],
+            "parts": [type(part).__name__ for part in (model, *model.submodules)],
+            "run": run,
+        }
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+    def remember(self, step: int) -> None:
+        """Keep this state and the one before: the objective has been seen at that one, at this one
+        not yet.
+        """
+        self._kept = [
+            *self._kept[-1:],
+            (step, [v.numpy() for v in self._variables] if self.keeps else []),
+        ]
+
+    def go_back(self, works: Callable[[int], bool]) -> int:
+        """To the last state kept that `works`, or else the oldest; returns its step."""
+        if not self.keeps:
+            return self._kept[-1][0]
+        for step, values in reversed(self._kept):
+            self._assign(values)
+            try:
+                found = works(step)
+            except tf.errors.InvalidArgumentError:
+                found = False
+            self._assign(values)
+            if found:
+                break
+        return step
+
+    def _assign(self, values: list[Array]) -> None:
+        for variable, value in zip(self._variables, values, strict=True):
+            variable.assign(value)
+
+    def save(self, history: History, force: bool = False) -> None:
+        """Write the checkpoint, if there is to be one and the last is a second old."""
+        if self._path is None or not (
+            force or time.perf_counter() - self._written > SECONDS_BETWEEN_REPORTS
+        ):
+            return
+        meta = json.dumps(
+            {"seconds": history.seconds, "monitored": history.monitored, **self._identity}
+        )
+        arrays = {f"v{i}": v.numpy() for i, v in enumerate(self._variables)}
+        # One fixed name: what a killed run left half-written is overwritten by the next.
+        unfinished = self._path.with_name(f".{self._path.name}.part")
+        with unfinished.open("wb") as stream:
+            np.savez(stream, meta=np.array(meta), elbo=history.elbo, **arrays)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(self._path)
+        self._written = time.perf_counter()
+
+    def restore(self) -> History:
+        """The history of the checkpoint, with the variables set to it; a new one if there is
+        none.
+        """
+        if self._path is None or not self._path.exists():
+            return History()
+        advice = "Give this run a checkpoint file of its own, or delete that one."
+        try:
+            with np.load(self._path, allow_pickle=False) as kept:
+                arrays = dict(kept)
+                meta = json.loads(str(arrays["meta"]))
+        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{self._path} is not a checkpoint written by mogp.fit ({error}). {advice}"
+            ) from error
+        for name, value in self._identity.items():
+            if meta.get(name) != value:
+                detail = (
+                    f"{meta.get(name)}, not {value}"
+                    if name == "run"
+                    else f"other {name} of the model"
+                )
+                raise ValueError(
+                    f"the checkpoint {self._path} belongs to another run: {detail}. {advice}"
+                )
+        self._assign([arrays[f"v{i}"] for i in range(len(self._variables))])
+        return History(
+            elbo=arrays["elbo"], seconds=meta["seconds"], monitored=meta.get("monitored", [])
+        )
+
+
+def _generator_states(model: tf.Module) -> list[tf.Variable]:
+    """States of the random generators that parts of the model own (Monte-Carlo likelihoods)."""
+    parts = [model, *model.submodules]
+    return [
+        v.state for part in parts for v in vars(part).values() if isinstance(v, tf.random.Generator)
+    ]
