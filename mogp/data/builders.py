@@ -93,7 +93,7 @@ def of_list(
         if len(pair) != 2:
             raise ValueError(f"pairs[{d}] has {len(pair)} elements; expected (X, Y).")
     blocks, columns = _blocks([x for x, _ in pairs], given)
-    X, where = merge_rows(np.concatenate(blocks))
+    X, where = merge_rows(blocks)
     outputs = []
     starts = np.cumsum([0, *(len(block) for block in blocks)])
     for d, (name, start, stop) in enumerate(zip(given, starts[:-1], starts[1:], strict=True)):
@@ -211,23 +211,47 @@ def of_long(
     return Parts(unique, outputs if like is None else _in_order(outputs, like), columns)
 
 
-def merge_rows(X: Array) -> tuple[Array, Array]:
-    """The distinct rows of a matrix in order of first appearance, and where each row is among them.
+def merge_rows(blocks: Sequence[Array]) -> tuple[Array, Array]:
+    """The rows of several matrices with those they share kept once, and where each row went.
+
+    The first of several equal rows of a matrix is the same as the first of another, the second
+    the same as the second, and so on: a matrix that repeats a row keeps both, so that the rows of
+    one output are never fewer than its targets.
 
     Args:
-        X: `[N, P]`.
+        blocks: `[N_d, P]` each.
 
-    >>> merge_rows(np.array([[2.0], [1.0], [2.0]]))
+    Returns:
+        `[N, P]` rows in order of first appearance, and for each row of all blocks, one block after
+        the other, where it is among them.
+
+    >>> merge_rows([np.array([[2.0], [1.0], [2.0]]), np.array([[3.0], [2.0]])])
     (array([[2.],
-           [1.]]), array([0, 1, 0]))
+           [1.],
+           [2.],
+           [3.]]), array([0, 1, 2, 3, 0]))
     """
-    # Equal rows have equal bytes once -0 is 0; bytes sort faster than rows of many columns.
-    content = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.shape[1] * X.itemsize)))
-    _, first, where = np.unique(content.reshape(-1), return_index=True, return_inverse=True)
+    X = np.concatenate(blocks)
+    turn = np.concatenate([_occurrence(block) for block in blocks])
+    _, first, where = _distinct(np.column_stack([X, turn]))
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    return X[first[order]], rank[where.reshape(-1)]
+    return X[first[order]], rank[where]
+
+
+def _occurrence(X: Array) -> Array:
+    """How many rows before it are equal to a row, `[N]`."""
+    same = pd.Series(_distinct(X)[2])
+    return same.groupby(same).cumcount().to_numpy(float)
+
+
+def _distinct(X: Array) -> tuple[Array, Array, Array]:
+    """`np.unique` over rows."""
+    # Equal rows have equal bytes once -0 is 0; bytes sort faster than rows of many columns.
+    content = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.shape[1] * X.itemsize)))
+    found, first, where = np.unique(content.reshape(-1), return_index=True, return_inverse=True)
+    return found, first, where.reshape(-1)
 
 
 def output_names(names: Sequence[str] | None, targets: Targets) -> list[str]:

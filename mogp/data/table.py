@@ -108,8 +108,9 @@ class MultiOutputData:
         """Each output its own inputs.
 
         A target with several columns (annotators of one output, say) keeps them together; a row is
-        kept when at least one of its columns was observed. Equal rows of inputs become one row of
-        `X`, in order of first appearance.
+        kept when at least one of its columns was observed. Equal rows of different outputs
+        become one row of `X`, in order of first appearance; a row that an output repeats is kept as
+        often as there.
 
         Args:
             pairs: `pairs[d] = (X_d [N_d, P], Y_d [N_d] or [N_d, T_d])`; `N_d` may be 0.

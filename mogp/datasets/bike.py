@@ -1,6 +1,4 @@
-"""Bicycles hired in Washington by the hour: a regression table with a calendar (Giraldo, §8.1 and
-§9.3).
-"""
+"""Bicycles hired in Washington by the hour: a table with a calendar (Giraldo, §8.1, §9.3)."""
 
 from __future__ import annotations
 
@@ -13,8 +11,8 @@ from mogp.datasets.dataset import Array, Dataset, Source
 from mogp.datasets.entry import Entry
 from mogp.datasets.formats.errors import DataFormatError
 from mogp.datasets.making import size
+from mogp.datasets.regression_tables import Likelihood, read_plain, regression
 from mogp.datasets.store import path_of
-from mogp.datasets.uci import Likelihood, read_plain, regression
 
 FILE = "uci_regression/bike.csv.gz"
 INPUTS = (
@@ -46,15 +44,14 @@ def bike(
     standardise: bool = True,
     thirteenth: Literal["day", "index"] | None = "day",
 ) -> Dataset:
-    """Bicycles hired in an hour in Washington, 2011 and 2012, 17379 x 13 (Fanaee-T and Gama, 2014;
-    UCI).
+    """Bicycles hired by the hour in Washington, 17379 x 13 (Fanaee-T and Gama, 2014; UCI).
 
-    The document says 13 inputs, and the published hourly table has 12 that are not the answer:
-    `thirteenth` adds the day of the month, the number of the record ("index") or nothing. The
-    target is the count of all hires. The file holds every column less its mean, in five digits;
-    with the published minima the counts and categories come back exactly.
-    `likelihood` maps the target as the module says; with `standardise` every input has zero mean
-    and unit deviation.
+    The years are 2011 and 2012. The document says 13 inputs, and the published hourly table has 12
+    that are not the answer: `thirteenth` adds the day of the month, the number of the record
+    ("index") or nothing. The target is the count of all hires. The file holds every column less its
+    mean, in five digits; with the published minima the counts and categories come back exactly.
+    `likelihood` maps the target as `regression_tables` says; with `standardise` every input has
+    zero mean and unit deviation.
     """
     return _bike("real", read_bike(path_of(FILE)), thirteenth, likelihood, standardise)
 
@@ -65,15 +62,14 @@ def bike_standin(
     standardise: bool = True,
     thirteenth: Literal["day", "index"] | None = "day",
 ) -> Dataset:
-    """Synthetic hires by the hour: commuters on working days, outings on the others, more when it
-    is warm.
-    """
+    """Synthetic hires: commuters on working days, outings on the others, more when it is warm."""
     return _bike("stand-in", _hires(), thirteenth, likelihood, standardise)
 
 
 def read_bike(path: Path) -> Array:
-    """`[17379, 15]`: the twelve `INPUTS`, the day of the month, the number of the record, the count
-    of hires.
+    """The table `[17379, 15]`.
+
+    Columns are the twelve `INPUTS`, the day of the month, the number of the record, and the hires.
     """
     centred = dict(zip(COLUMNS, read_plain(path, len(COLUMNS)).T, strict=True))
     raw = {name: column - column.min() + MINIMA.get(name, 0.0) for name, column in centred.items()}

@@ -39,9 +39,7 @@ SMOOTHING = 5
 def mocap_7(
     *, motions: Sequence[int] = (2,), standardise: bool = True, format: Format = "auto"
 ) -> Dataset:
-    """Forty joint angles of a walk against time, 329 frames: Giraldo's MOCAP7.
-
-    It is motion 2 of CMU subject 7.
+    """Forty joint angles of a walk, 329 frames of CMU subject 7, motion 2 (Giraldo's MOCAP7).
 
     The AMC channels 6 to 45, counted from 0: the spine, the head and both arms. The input is the
     time in seconds, at 120 frames a second; each channel has zero mean and unit variance. The
@@ -78,9 +76,9 @@ def mocap_9(
     likelihood: Literal["HeteroscedasticGaussian", "Gamma"] = "HeteroscedasticGaussian",
     format: Format | Literal["npz"] = "auto",
 ) -> Dataset:
-    """Running: sixteen angles of head and legs, six trials of 100 frames (HMOGP-LV §5.3.2).
+    """Running: sixteen angles, six trials of CMU subject 9, 100 frames each (HMOGP-LV §5.3.2).
 
-    They are of CMU subject 9.
+    The angles are of head and legs.
 
     `layout="replicas"` is as in "mocap-8". `layout="channels"` is Giraldo's MOCAP9: the AMC
     channels 6 to 25, counted from 0, of motion 2 against the time in seconds, as in "mocap-7"; then

@@ -273,9 +273,9 @@ def widths(given: npt.ArrayLike, count: int, input_dim: int) -> npt.NDArray[np.f
 
 
 def _each(X: tf.Tensor, leading: int) -> tf.Tensor:
-    """`[N, P]` as `[1, 1, N, P]`; sets of functions as `[J, 1, N, P]`, of latents as `[1, Q, N, P]`.
+    """Inputs `[N, P]` as `[1, 1, N, P]`, to meet functions and latents.
 
-    `leading` is 2 for sets of functions, 1 for sets of latents.
+    Sets of functions (`leading` 2) become `[J, 1, N, P]`, sets of latents (1) `[1, Q, N, P]`.
     """
     if X.shape.rank == 2:
         return X[None, None]

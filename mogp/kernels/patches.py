@@ -329,7 +329,7 @@ def by_pieces(
                 )
                 return i + 1, total + _flat(own)
 
-            # One vector: sums of three tensors in a nested loop break TensorFlow's memory optimiser.
+            # One vector: sums of three tensors in a nested loop break TensorFlow's optimiser.
             start = (0, _flat([tf.zeros_like(p) for p in parameters]))
             total = tf.while_loop(lambda i, _: i < pieces, add, start, parallel_iterations=1)[1]
             parts = tf.split(total, [tf.size(p) for p in parameters])

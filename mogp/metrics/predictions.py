@@ -11,8 +11,14 @@ Array = NDArray[np.float64]
 
 
 def nlpd(log_density: ArrayLike) -> float:
-    r"""Negative log predictive density, $-\frac1N\sum_n \log p(y_n)$, from the log densities
-    $\log p(y_n)$.
+    r"""Negative log predictive density, $-\frac1N\sum_n \log p(y_n)$.
+
+    Args:
+        log_density: the log densities $\log p(y_n)$, any shape.
+
+    >>> from mogp.metrics import nlpd
+    >>> nlpd([-1.0, -2.0])
+    1.5
     """
     (log_p,) = _same_shape(log_density=log_density)
     return float(-np.mean(log_p))
@@ -21,9 +27,17 @@ def nlpd(log_density: ArrayLike) -> float:
 def hll(log_density: ArrayLike, *, scale: float = 1.0, average: bool = False) -> float:
     r"""Held-out log-likelihood, $\sum_n \log\frac1S\sum_s p_s(y_n) - N\log\text{scale}$.
 
-    `log_density` holds $\log p_s(y_n)$, [S, N], for $S$ sampled paths, or [N] for one density. If
-    the model saw targets divided by `scale`, this is the likelihood of the targets in their own
-    units. `average=True` divides by $N$.
+    Args:
+        log_density: $\log p_s(y_n)$, [S, N], for $S$ sampled paths, or [N] for one density.
+        scale: what the targets were divided by before the model saw them; the likelihood is then
+            that of the targets in their own units.
+        average: divide by $N$.
+
+    >>> import numpy as np
+    >>> from mogp.metrics import hll
+    >>> paths = np.log([[0.2, 0.5], [0.4, 0.5]])
+    >>> round(hll(paths), 3)
+    -1.897
     """
     log_p = _finite("log_density", log_density)
     if log_p.ndim not in (1, 2):
@@ -40,7 +54,16 @@ def hll(log_density: ArrayLike, *, scale: float = 1.0, average: bool = False) ->
 
 
 def rmse(y: ArrayLike, mean: ArrayLike) -> float:
-    r"""Root mean squared error, $\sqrt{\frac1N\sum_n (y_n - \hat y_n)^2}$."""
+    r"""Root mean squared error, $\sqrt{\frac1N\sum_n (y_n - \hat y_n)^2}$.
+
+    Args:
+        y: targets, any shape.
+        mean: predictions $\hat y$, of the same shape.
+
+    >>> from mogp.metrics import rmse
+    >>> rmse([1.0, 2.0], [3.0, 0.0])
+    2.0
+    """
     y, mean = _same_shape(y=y, mean=mean)
     return float(np.sqrt(np.mean((y - mean) ** 2)))
 
@@ -52,10 +75,19 @@ def smse(
     reference: Literal["test", "train"] = "test",
     y_train: ArrayLike | None = None,
 ) -> float:
-    r"""Standardised mean squared error of one output,
-    $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$.
+    r"""Standardised mean squared error of one output.
 
-    $\bar y$ is the mean of the test targets `y`, or with `reference="train"` that of `y_train`.
+    $$\sum_n (y_n - \hat y_n)^2 \Big/ \sum_n (y_n - \bar y)^2.$$
+
+    Args:
+        y: targets, any shape.
+        mean: predictions $\hat y$, of the same shape.
+        reference: "test" if $\bar y$ is the mean of `y`, "train" if it is that of `y_train`.
+        y_train: training targets, with `reference="train"`.
+
+    >>> from mogp.metrics import smse
+    >>> smse([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
+    0.5
     """
     y, mean = _same_shape(y=y, mean=mean)
     if reference not in ("test", "train"):
@@ -73,17 +105,33 @@ def smse(
 
 
 def nmse(y: ArrayLike, mean: ArrayLike) -> float:
-    r"""Normalised mean squared error,
-    $\sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2 = 1 - R^2$.
+    r"""Normalised mean squared error, $1 - R^2$, over all outputs at once.
 
-    It is `smse` with the test mean, taken over all outputs at once rather than for each.
+    It is `smse` with the test mean; `smse` is usually taken of each output and averaged.
+
+    Args:
+        y: targets, any shape.
+        mean: predictions $\hat y$, of the same shape.
+
+    >>> from mogp.metrics import nmse
+    >>> nmse([[0.0, 1.0], [2.0, 3.0]], [[0.0, 1.0], [2.0, 2.0]])
+    0.2
     """
     return smse(y, mean)
 
 
 def r2(y: ArrayLike, mean: ArrayLike) -> float:
-    r"""Coefficient of determination,
-    $R^2 = 1 - \sum_n (y_n - \hat y_n)^2 / \sum_n (y_n - \bar y)^2$.
+    r"""Coefficient of determination, $R^2$.
+
+    $$R^2 = 1 - \sum_n (y_n - \hat y_n)^2 \Big/ \sum_n (y_n - \bar y)^2.$$
+
+    Args:
+        y: targets, any shape.
+        mean: predictions $\hat y$, of the same shape.
+
+    >>> from mogp.metrics import r2
+    >>> r2([0.0, 1.0, 2.0], [0.0, 1.0, 1.0])
+    0.5
     """
     return 1.0 - smse(y, mean)
 
@@ -93,6 +141,14 @@ def weighted_precision(labels: ArrayLike, predicted: ArrayLike) -> float:
 
     $P_l$ is the share of the rows predicted as class $l$ that are of it (0 if there are none),
     $n_l$ the number of rows of class $l$.
+
+    Args:
+        labels: true classes, any shape.
+        predicted: predicted classes, of the same shape.
+
+    >>> from mogp.metrics import weighted_precision
+    >>> round(weighted_precision([0, 0, 1, 1], [0, 1, 1, 1]), 3)
+    0.833
     """
     return _weighted("precision", labels, predicted)
 
@@ -101,13 +157,30 @@ def weighted_recall(labels: ArrayLike, predicted: ArrayLike) -> float:
     r"""Recall weighted by class, $\sum_l \frac{n_l}{N} R_l$, which is the accuracy.
 
     $R_l$ is the share of the rows of class $l$ that are predicted as such.
+
+    Args:
+        labels: true classes, any shape.
+        predicted: predicted classes, of the same shape.
+
+    >>> from mogp.metrics import weighted_recall
+    >>> weighted_recall([0, 0, 1, 1], [0, 1, 1, 1])
+    0.75
     """
     return _weighted("recall", labels, predicted)
 
 
 def weighted_f1(labels: ArrayLike, predicted: ArrayLike) -> float:
-    r"""F1 weighted by class, $\sum_l \frac{n_l}{N} \frac{2 P_l R_l}{P_l + R_l}$ (0 where the
-    denominator is).
+    r"""F1 weighted by class, $\sum_l \frac{n_l}{N} \frac{2 P_l R_l}{P_l + R_l}$.
+
+    A class whose denominator is 0 has F1 0.
+
+    Args:
+        labels: true classes, any shape.
+        predicted: predicted classes, of the same shape.
+
+    >>> from mogp.metrics import weighted_f1
+    >>> round(weighted_f1([0, 0, 1, 1], [0, 1, 1, 1]), 3)
+    0.733
     """
     return _weighted("f1", labels, predicted)
 
@@ -125,11 +198,18 @@ def _weighted(
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
-    r"""Area under the ROC curve; for $C$ classes each against the rest,
-    $\sum_k \frac{n_k}{N}\mathrm{AUC}_k$.
+    r"""Area under the ROC curve.
 
-    `labels` [N] are 0..C-1. `scores` are [N] or [N, 1], of class 1 against class 0, or [N, C], one
-    column for each class. Classes without a row have weight zero.
+    For $C$ classes it is each against the rest, $\sum_k \frac{n_k}{N}\mathrm{AUC}_k$; classes
+    without a row have weight zero.
+
+    Args:
+        labels: [N], classes 0..C-1.
+        scores: [N] or [N, 1], of class 1 against class 0; or [N, C], one column for each class.
+
+    >>> from mogp.metrics import auc
+    >>> auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
     """
     from sklearn.metrics import roc_auc_score
 
@@ -158,13 +238,21 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def crps(y: ArrayLike, samples: ArrayLike) -> float:
-    r"""Continuous ranked probability score,
-    $\frac1N\sum_n (\mathbb E|Y_n - y_n| - \tfrac12\mathbb E|Y_n - Y_n'|)$.
+    r"""Continuous ranked probability score, from draws.
+
+    $$\frac1N\sum_n (\mathbb E|Y_n - y_n| - \tfrac12\mathbb E|Y_n - Y_n'|).$$
 
     A proper score in the units of the targets, for any likelihood with ordered targets (real,
-    positive, counts; for 0 and 1 it is the Brier score). y is [N] (any shape), samples [S, N] are
-    $S \ge 2$ draws of $Y_n$, such as `model.predict_y_samples` gives. Unbiased: the second
-    expectation is over pairs of different draws.
+    positive, counts; for 0 and 1 it is the Brier score). It is unbiased: the second expectation is
+    over pairs of different draws.
+
+    Args:
+        y: [N] targets (any shape).
+        samples: [S, N], $S \ge 2$ draws of $Y_n$, such as `model.predict_y_samples` gives.
+
+    >>> from mogp.metrics import crps
+    >>> round(crps([1.0], [[0.0], [2.0], [4.0]]), 3)
+    0.333
     """
     target, draws = _finite("y", y), _finite("samples", samples)
     if draws.shape[1:] != target.shape or len(draws) < 2:
@@ -180,12 +268,18 @@ def crps(y: ArrayLike, samples: ArrayLike) -> float:
 
 
 def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
-    r"""Brier score, a proper score of class probabilities: $\frac1N\sum_n (p_n - y_n)^2$ for two
-    classes,
+    r"""Brier score, a proper score of class probabilities.
 
+    It is $\frac1N\sum_n (p_n - y_n)^2$ for two classes, and
     $\frac1N\sum_n\sum_k (p_{nk} - \mathbb 1[y_n = k])^2$ for more.
 
-    `labels` [N] are 0..C-1; `probabilities` are [N] or [N, 1], of class 1, or [N, C].
+    Args:
+        labels: [N], classes 0..C-1.
+        probabilities: [N] or [N, 1], of class 1; or [N, C].
+
+    >>> from mogp.metrics import brier
+    >>> brier([0, 1], [0.5, 1.0])
+    0.125
     """
     true, p = _finite("labels", labels).ravel(), _finite("probabilities", probabilities)
     p = p[:, None] if p.ndim == 1 else p
@@ -210,20 +304,37 @@ def brier(labels: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def interval_coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
-    r"""The share of targets inside their interval,
-    $\frac1N\sum_n \mathbb 1[l_n \le y_n \le u_n]$.
+    r"""The share of targets inside their intervals, $\frac1N\sum_n \mathbb 1[l_n \le y_n \le u_n]$.
+
+    Args:
+        y: targets, any shape.
+        lower: lower ends $l$, of the same shape.
+        upper: upper ends $u$, of the same shape.
+
+    >>> from mogp.metrics import interval_coverage
+    >>> interval_coverage([0.0, 1.0, 5.0, 2.0], [-1.0] * 4, [3.0] * 4)
+    0.75
     """
     y, low, high = _same_shape(y=y, lower=lower, upper=upper)
     return float(np.mean((low <= y) & (y <= high)))
 
 
 def coverage(y: ArrayLike, samples: ArrayLike, level: float = 0.95) -> float:
-    r"""The share of targets inside the central interval that holds the share `level` of the
-    predictive `samples`.
+    r"""The share of targets inside central intervals of predictive draws.
 
-    y [N] (any shape), samples [S, N] ($S$ draws of the same shape). The interval of a point runs
-    from the $\frac{1-\text{level}}2$ to the $\frac{1+\text{level}}2$ quantile of its draws, ends
-    included.
+    The interval of a point runs from the $\frac{1-\text{level}}2$ to the
+    $\frac{1+\text{level}}2$ quantile of its draws, ends included.
+
+    Args:
+        y: [N] targets (any shape).
+        samples: [S, N], $S$ draws of the same shape.
+        level: the share of the draws that an interval holds.
+
+    >>> import numpy as np
+    >>> from mogp.metrics import coverage
+    >>> samples = np.linspace(0, 10, 101)[:, None].repeat(4, axis=1)
+    >>> coverage([1.0, 3.0, 6.0, 9.0], samples, level=0.5)
+    0.5
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; expected a number between 0 and 1, such as 0.95.")
@@ -240,8 +351,22 @@ def coverage(y: ArrayLike, samples: ArrayLike, level: float = 0.95) -> float:
 def calibration_curve(
     y: ArrayLike, samples: ArrayLike, levels: ArrayLike | None = None
 ) -> tuple[Array, Array]:
-    """The `levels` (0.05, 0.10, ..., 0.95 if None) and the `coverage` at each: equal if predictions
-    are calibrated.
+    """Coverage at several levels: the two are equal if predictions are calibrated.
+
+    Args:
+        y: [N] targets (any shape).
+        samples: [S, N], $S$ draws of the same shape.
+        levels: [K]; 0.05, 0.10, ..., 0.95 if None.
+
+    Returns:
+        The levels and the `coverage` at each, [K].
+
+    >>> import numpy as np
+    >>> from mogp.metrics import calibration_curve
+    >>> samples = np.linspace(0, 10, 101)[:, None].repeat(4, axis=1)
+    >>> levels, covered = calibration_curve([1.0, 3.0, 6.0, 9.0], samples, levels=[0.5, 0.9])
+    >>> covered.tolist()
+    [0.5, 1.0]
     """
     chosen = np.linspace(0.05, 0.95, 19) if levels is None else _finite("levels", levels).ravel()
     return chosen, np.array([coverage(y, samples, level) for level in chosen])

@@ -22,8 +22,7 @@ _BLOCK = 2**20  # entries of dense scores that are ranked at once
 
 
 def precision_at(labels: ArrayLike | csr_matrix, ranking: ArrayLike | csr_matrix, k: int) -> float:
-    r"""Precision at $k$, $P@k = \frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}$, a number from 0 to
-    1.
+    r"""Precision at $k$, $P@k = \frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}$, from 0 to 1.
 
     It is divided by $k$ whatever the row: a row with fewer than $k$ true or ranked labels cannot
     score 1, and one without true labels counts as 0.
@@ -36,18 +35,30 @@ def precision_at(labels: ArrayLike | csr_matrix, ranking: ArrayLike | csr_matrix
             where an entry that is not stored is a label that is not predicted (one stored as 0 is
             predicted). `top_labels` says how scores are ranked.
         k: how many labels of each row count, at least 1; it may exceed $K$.
+
+    >>> from mogp.metrics import precision_at
+    >>> labels = [[1, 0, 1], [0, 1, 0]]
+    >>> precision_at(labels, [[0.9, 0.1, 0.8], [0.5, 0.4, 0.3]], k=2)
+    0.75
     """
     return _score(labels, ranking, k)
 
 
 def ndcg_at(labels: ArrayLike | csr_matrix, ranking: ArrayLike | csr_matrix, k: int) -> float:
-    r"""Normalised discounted cumulative gain at $k$: a true label is worth the less, the later it
-    is ranked.
+    r"""Normalised discounted cumulative gain at $k$: late hits are worth less.
 
     $$\mathrm{nDCG}@k = \frac1N\sum_n\frac{\sum_{r=1}^k y_{n\pi_n(r)}/\log_2(r+1)}
       {\sum_{r=1}^{\min(k,\sum_c y_{nc})} 1/\log_2(r+1)}$$
 
-    A row without true labels counts as 0. Arguments are those of `precision_at`.
+    A row without true labels counts as 0.
+
+    Args:
+        labels, ranking, k: as for `precision_at`.
+
+    >>> from mogp.metrics import ndcg_at
+    >>> labels = [[1, 0, 1], [0, 1, 0]]
+    >>> round(ndcg_at(labels, [[0.9, 0.1, 0.8], [0.5, 0.4, 0.3]], k=2), 3)
+    0.815
     """
     return _score(labels, ranking, k, discount=True)
 
@@ -60,21 +71,24 @@ def psp_at(
     *,
     normalise: bool = True,
 ) -> float:
-    r"""Propensity-scored precision at $k$,
-    $\frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}/p_{\pi_n(r)}$.
+    r"""Propensity-scored precision at $k$: labels that are rarely recorded weigh more.
 
-    Labels that are rarely recorded weigh more, so that it takes more than the frequent ones to do
-    well. The sum may exceed 1. With `normalise`, as the literature reports it, it is divided by the
-    same for the oracle, which ranks the true labels of each row by $1/p_c$: a ratio of two means
-    over rows, from 0 to 1.
+    $$\frac1N\sum_n\frac1k\sum_{r=1}^k y_{n\pi_n(r)}/p_{\pi_n(r)}.$$
+
+    So it takes more than the frequent labels to do well. The sum may exceed 1. With `normalise`, as
+    the literature reports it, it is divided by the same for the oracle, which ranks the true labels
+    of each row by $1/p_c$: a ratio of two means over rows, from 0 to 1.
 
     Args:
-        labels: as for `precision_at`.
-        ranking: as for `precision_at`.
-        k: as for `precision_at`.
+        labels, ranking, k: as for `precision_at`.
         propensity: [K], the probabilities $p_c$ that a label which applies is recorded, such as
             `propensities` gives.
         normalise: divide by the score of the oracle.
+
+    >>> from mogp.metrics import psp_at
+    >>> labels, scores = [[1, 0, 1]], [[0.9, 0.8, 0.1]]
+    >>> round(psp_at(labels, scores, k=1, propensity=[1.0, 0.5, 0.25]), 3)
+    0.25
     """
     return _score(labels, ranking, k, propensity=propensity, normalise=normalise)
 
@@ -87,25 +101,41 @@ def psndcg_at(
     *,
     normalise: bool = True,
 ) -> float:
-    r"""Propensity-scored nDCG at $k$: `ndcg_at` with gains $y_{nc}/p_c$ above, and the same
-    denominator below.
+    r"""Propensity-scored nDCG at $k$: `ndcg_at` with gains $y_{nc}/p_c$, and the same denominator.
 
     $$\mathrm{PSnDCG}@k = \frac1N\sum_n\frac{\sum_{r=1}^k y_{n\pi_n(r)}/(p_{\pi_n(r)}\log_2(r+1))}
       {\sum_{r=1}^{\min(k,\sum_c y_{nc})} 1/\log_2(r+1)}$$
 
-    Arguments are those of `psp_at`; `normalise` divides by the score of the oracle here too.
+    Args:
+        labels, ranking, k: as for `precision_at`.
+        propensity: [K], as for `psp_at`.
+        normalise: divide by the score of the oracle, as for `psp_at`.
+
+    >>> from mogp.metrics import psndcg_at
+    >>> labels, scores = [[1, 0, 1]], [[0.9, 0.8, 0.1]]
+    >>> round(psndcg_at(labels, scores, k=3, propensity=[1.0, 0.5, 0.25]), 3)
+    0.648
     """
     return _score(labels, ranking, k, discount=True, propensity=propensity, normalise=normalise)
 
 
 def propensities(labels: ArrayLike | csr_matrix, a: float = 0.55, b: float = 1.5) -> Array:
-    r"""How likely a label that applies is recorded, [K], from the training labels [N, K] (Jain et
-    al., 2016).
+    r"""How likely a label that applies is recorded, [K] (Jain et al., 2016).
 
     $$p_c = \frac1{1 + C(N_c + b)^{-a}}, \qquad C = (\log N - 1)(b + 1)^a,$$
 
     where $N_c$ of the $N$ rows have label $c$. The literature takes $(a, b) = (0.5, 0.4)$ for
     Wikipedia, $(0.6, 2.6)$ for Amazon, and the defaults for everything else.
+
+    Args:
+        labels: the training labels, [N, K] of 0 and 1.
+        a, b: see above.
+
+    >>> import numpy as np
+    >>> from mogp.metrics import propensities
+    >>> labels = np.tile([1, 0], (100, 1))
+    >>> np.round(propensities(labels), 2).tolist()
+    [0.68, 0.17]
     """
     Y = _label_matrix(labels)
     N, K = Y.shape
@@ -122,12 +152,21 @@ def propensities(labels: ArrayLike | csr_matrix, a: float = 0.55, b: float = 1.5
 
 
 def top_labels(scores: ArrayLike | csr_matrix, k: int) -> Ints:
-    """The `k` labels with the highest scores in each row, best first, [N, min(k, K)]; of equal ones
-    the lower first.
+    """The labels with the highest scores in each row, best first; the lower label wins a tie.
 
-    `scores` are [N, K], an array or a sparse matrix. Labels that are not stored in a sparse matrix,
-    and labels with a score of -inf, are not predicted: where these leave a row fewer than `k`, -1
-    takes their places.
+    Labels that are not stored in a sparse matrix, and labels with a score of -inf, are not
+    predicted: where these leave a row fewer than `k`, -1 takes their places.
+
+    Args:
+        scores: [N, K], an array or a sparse matrix.
+        k: how many.
+
+    Returns:
+        [N, min(k, K)].
+
+    >>> from mogp.metrics import top_labels
+    >>> top_labels([[0.1, 0.9, 0.5], [0.3, 0.3, 0.2]], k=2).tolist()
+    [[1, 2], [0, 1]]
     """
     _check_depth(k)
     given = _matrix("scores", scores)
@@ -154,9 +193,7 @@ def _candidates(block: NDArray[Any], depth: int) -> tuple[Ints, Ints, NDArray[An
 
 
 def _ranked(rows: Ints, columns: Ints, values: NDArray[Any], block: range, depth: int) -> Ints:
-    """The first `depth` columns of each row of a block by falling value, then rising column; -1
-    where none is left.
-    """
+    """The first `depth` columns of each row by falling value, then rising column; -1 for none."""
     values = np.asarray(values, dtype=np.float64)
     bad = np.flatnonzero(~(values < np.inf))
     if len(bad):

@@ -4,14 +4,18 @@ values.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from gpflow.kernels import Kernel
 
 from mogp.data import MultiOutputData
-from mogp.inducing import kmeans_points
+from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.likelihoods import AnnotatedClasses, AnnotatedValues, Annotators, check_targets
+from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -71,7 +75,8 @@ def ccgpma(
     classes: int | None = None,
     *,
     latents: int | None = None,
-    inducing: int = 40,
+    inducing: int | InducingPoints = 40,
+    kernel: KernelChoice = None,
     whiten: bool = True,
     seed: int = 0,
 ) -> AnnotatedMOGP:
@@ -92,7 +97,7 @@ def ccgpma(
     W = None
     if Q == J:
         W = np.eye(J) + _SPREAD * np.random.default_rng(seed).standard_normal((J, J))
-    kernels = unit_kernels(Q, data.input_dim, start_lengthscales(data.X, "diagonal"), ard=False)
+    kernels = _kernels(data, kernel, Q)
     return _annotated(
         data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), Q, inducing, whiten, seed
     )
@@ -102,7 +107,8 @@ def cgpma(
     data: MultiOutputData,
     classes: int | None = None,
     *,
-    inducing: int = 40,
+    inducing: int | InducingPoints = 40,
+    kernel: KernelChoice = None,
     whiten: bool = True,
     seed: int = 0,
 ) -> AnnotatedMOGP:
@@ -117,7 +123,7 @@ def cgpma(
     """
     likelihood = _likelihood(data, classes)
     J = likelihood.latent_dim
-    kernels = unit_kernels(J, data.input_dim, start_lengthscales(data.X, "diagonal"), ard=False)
+    kernels = _kernels(data, kernel, J)
     return _annotated(data, likelihood, Independent(kernels), J, inducing, whiten, seed)
 
 
@@ -126,16 +132,24 @@ def _annotated(
     likelihood: Annotators,
     prior: Prior,
     sets: int,
-    inducing: int,
+    inducing: int | InducingPoints,
     whiten: bool,
     seed: int,
 ) -> AnnotatedMOGP:
     return AnnotatedMOGP(
         prior=prior,
-        inducing=kmeans_points(data, inducing, sets=sets, seed=seed),
+        inducing=chosen_points(inducing, lambda M: kmeans_points(data, M, sets=sets, seed=seed)),
         posterior=Full(whiten),
         likelihood=[likelihood],
         names=data.names,
+    )
+
+
+def _kernels(data: MultiOutputData, kernel: KernelChoice, count: int) -> Sequence[Kernel]:
+    """Those that were chosen, or squared exponentials with one lengthscale each."""
+    width = start_lengthscales(data.X, "diagonal")
+    return chosen_kernels(
+        kernel, count, lambda: unit_kernels(count, data.input_dim, width, ard=False)
     )
 
 

@@ -10,14 +10,16 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import tensorflow as tf
+from gpflow.kernels import Kernel
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
-from mogp.data import MultiOutputData
+from mogp.data import Array, MultiOutputData
 from mogp.data.batches import Batch, BatchSource
 from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints, kmeans_points
 from mogp.kernels import ConvolvedStack, SmoothedStack, unit_kernels
 from mogp.likelihoods import PerOutput
+from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -32,7 +34,8 @@ def hetmogp_lmc(
     *,
     latents: int | None = None,
     copies: int = 1,
-    inducing: int = 50,
+    inducing: int | InducingPoints = 50,
+    kernel: KernelChoice = None,
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
@@ -43,13 +46,25 @@ def hetmogp_lmc(
     inducing    points, a set for each latent GP
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
+
+    Args:
+        data: observations of the outputs.
+        likelihoods: one for each output: a sequence, or a dict by name.
+        latents: latent GPs `Q`.
+        copies: of each latent GP, with mixing weights of their own.
+        inducing: inducing inputs of each latent GP (centres of clusters), or the inducing points.
+        kernel: of the latent GPs, see `mogp.models.choices.KernelChoice`; a squared exponential of
+            unit variance if None.
+        whiten: the posterior.
+        seed: of the inducing inputs and mixing weights.
     """
     outputs = _per_output(data, likelihoods)
     Q = _latents(data, outputs, latents)
-    kernels = unit_kernels(Q, data.input_dim, start_lengthscales(data.X, "diagonal"))
     return SparseMOGP(
-        prior=LMC(kernels, functions=outputs.num_functions, rank=copies, seed=seed),
-        inducing=kmeans_points(data, inducing, sets=Q, seed=seed),
+        prior=LMC(
+            _kernels(data, kernel, Q), functions=outputs.num_functions, rank=copies, seed=seed
+        ),
+        inducing=_points(data, inducing, Q, seed),
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.names,
@@ -62,7 +77,7 @@ def hetmogp_cpm(
     *,
     latents: int | None = None,
     copies: int = 1,
-    inducing: int = 50,
+    inducing: int | InducingPoints = 50,
     on: Literal["functions", "latents", "joint"] = "functions",
     whiten: bool = True,
     seed: int = 0,
@@ -87,11 +102,9 @@ def hetmogp_cpm(
         _latents(data, outputs, latents),
         start_lengthscales(data.X, "diagonal"),
     )
-    points: InducingPoints = kmeans_points(
-        data, inducing, sets=Q if on == "latents" else J, seed=seed
-    )
-    if on != "latents":
-        points = FunctionPoints(points.Z.numpy(), joint=on == "joint")
+    points = _points(data, inducing, Q if on == "latents" else J, seed)
+    if on != "latents" and not isinstance(points, FunctionPoints):
+        points = FunctionPoints(_sets(points, J), joint=on == "joint")
     return SparseMOGP(
         prior=CPM(
             ConvolvedStack(
@@ -117,7 +130,8 @@ def ccgp(
     *,
     latents: int = 2,
     copies: int = 1,
-    inducing: int = 20,
+    inducing: int | InducingPoints = 20,
+    kernel: KernelChoice = None,
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
@@ -136,6 +150,7 @@ def ccgp(
         latents=latents,
         copies=copies,
         inducing=inducing,
+        kernel=kernel,
         whiten=whiten,
         seed=seed,
     )
@@ -147,7 +162,7 @@ def ccgp_cpm(
     *,
     latents: int = 3,
     copies: int | None = None,
-    inducing: int = 50,
+    inducing: int | InducingPoints = 50,
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
@@ -180,7 +195,7 @@ def ccgp_vik(
     variant: Literal["classical", "thesis"] = "classical",
     latents: int = 3,
     copies: int | None = None,
-    inducing: int = 50,
+    inducing: int | InducingPoints = 50,
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
@@ -206,11 +221,11 @@ def ccgp_vik(
     )
     options: dict[str, Any] = {"lengthscales": width, "smoothing": 0.3 * width, "seed": seed}
     options["copies"] = J if copies is None else copies
-    points: InducingPoints = kmeans_points(data, inducing, sets=Q, seed=seed)
+    points = _points(data, inducing, Q, seed)
     if variant == "classical":
         kernels, points = (
             ConvolvedStack(J, Q, data.input_dim, **options),
-            SmoothedPoints(points.Z.numpy(), 0.3 * width),
+            SmoothedPoints(_sets(points, Q), 0.3 * width),
         )
     else:
         kernels = SmoothedStack(J, Q, data.input_dim, width=0.3 * width, **options)
@@ -228,7 +243,8 @@ def accgp(
     likelihood: Likelihood,
     *,
     latents: int = 2,
-    inducing: int = 20,
+    inducing: int | InducingPoints = 20,
+    kernel: KernelChoice = None,
     whiten: bool = True,
     seed: int = 0,
 ) -> AugmentedMOGP:
@@ -249,6 +265,7 @@ def accgp(
         [likelihood, likelihood],
         latents=latents,
         inducing=inducing,
+        kernel=kernel,
         whiten=whiten,
         seed=seed,
     )
@@ -314,7 +331,8 @@ def cgp(
     data: MultiOutputData,
     likelihood: Likelihood,
     *,
-    inducing: int = 20,
+    inducing: int | InducingPoints = 20,
+    kernel: KernelChoice = None,
     whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
@@ -328,14 +346,13 @@ def cgp(
     """
     _one_output(data)
     outputs = _per_output(data, likelihood)
-    kernels = unit_kernels(
-        outputs.num_functions, data.input_dim, start_lengthscales(data.X, "diagonal")
-    )
-    for kernel in kernels:
-        set_trainable(kernel.variance, True)
+    kernels = _kernels(data, kernel, outputs.num_functions)
+    if kernel is None:
+        for one in kernels:
+            set_trainable(one.variance, True)
     return SparseMOGP(
         prior=Independent(kernels),
-        inducing=kmeans_points(data, inducing, sets=len(kernels), seed=seed),
+        inducing=_points(data, inducing, len(kernels), seed),
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.names,
@@ -389,3 +406,21 @@ def _one_output(data: MultiOutputData) -> None:
             f"a chained GP has one output, the data have {data.num_outputs}; use hetmogp_lmc for"
             " several."
         )
+
+
+def _kernels(data: MultiOutputData, kernel: KernelChoice, count: int) -> Sequence[Kernel]:
+    """Those that were chosen, or squared exponentials of unit variance."""
+    width = start_lengthscales(data.X, "diagonal")
+    return chosen_kernels(kernel, count, lambda: unit_kernels(count, data.input_dim, width))
+
+
+def _points(
+    data: MultiOutputData, inducing: int | InducingPoints, sets: int, seed: int
+) -> InducingPoints:
+    return chosen_points(inducing, lambda M: kmeans_points(data, M, sets=sets, seed=seed))
+
+
+def _sets(points: InducingPoints, count: int) -> Array:
+    """`[count, M, P]`: a set of inducing inputs for each, copies where one set was given."""
+    Z = points.Z.numpy()
+    return np.repeat(Z[None], count, 0) if Z.ndim == 2 else np.asarray(Z)

@@ -5,6 +5,7 @@ baselines.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -16,7 +17,7 @@ from gpflow.kernels import Kernel, Linear, Matern32, SquaredExponential
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
-from mogp.data import Array, MultiOutputData, Output
+from mogp.data import Array, MultiOutputData
 from mogp.data.padded import distinct_inputs
 from mogp.inducing import InducingPoints, ReplicaPoints, kmeans_points, replica_points
 from mogp.kernels import expected_k, hierarchical, unit_kernels
@@ -284,10 +285,7 @@ class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
 def replica_as_input(data: MultiOutputData) -> MultiOutputData:
     """The same observations with the replica number as last column of the inputs."""
     X, rows = distinct_inputs(data)
-    outputs = [
-        Output(o.name, r, o.Y, o.observed, o.replica)
-        for o, r in zip(data.outputs, rows, strict=True)
-    ]
+    outputs = [replace(o, rows=r) for o, r in zip(data.outputs, rows, strict=True)]
     return MultiOutputData(X, tuple(outputs))
 
 
@@ -341,8 +339,8 @@ def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
             y = np.log(y + 0.5)
         elif isinstance(likelihood, stock.Bernoulli | Bernoulli):
             y = 2.0 * y - 1.0
-        outputs.append(Output(o.name, o.rows, y, o.observed, o.replica))
-    return MultiOutputData(data.X, tuple(outputs))
+        outputs.append(replace(o, Y=y))
+    return replace(data, outputs=tuple(outputs))
 
 
 def _shares(levels: int) -> Array:
@@ -350,7 +348,7 @@ def _shares(levels: int) -> Array:
 
 
 def _only(data: MultiOutputData, d: int) -> MultiOutputData:
-    return MultiOutputData(data.X, (data.outputs[d],))
+    return replace(data, outputs=(data.outputs[d],))
 
 
 def _sets(parts: Sequence[ReplicaPoints]) -> ReplicaPoints:

@@ -24,6 +24,16 @@ class Adam(GradientOptimizer):
             as if it saw nothing but the batches it is in. Otherwise a row goes on moving by what is
             left of its last gradient, $1/\sqrt{1-\beta_2} \approx 32$ times the step size in all.
             With many outputs it is also faster.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Adam
+    >>> model = tf.Module()
+    >>> model.x = tf.Variable(1.0)
+    >>> optimizer = Adam(learning_rate=0.25)
+    >>> optimizer.start(model)
+    >>> loss = optimizer.step(model, lambda: model.x**2)
+    >>> round(float(loss), 2), round(float(model.x), 2)
+    (1.0, 0.75)
     """
 
     def __init__(
@@ -94,6 +104,7 @@ class Adam(GradientOptimizer):
         numbers: Mapping[str, tf.Tensor],
     ) -> None:
         """Update the rows that have a gradient."""
+        # A row may occur several times in a gradient; its parts are summed before the moments.
         rows, place = tf.unique(gradient.indices)
         g = tf.math.unsorted_segment_sum(gradient.values, place, tf.shape(rows)[0])
         t = tf.gather(visits, rows) + 1

@@ -1,28 +1,42 @@
-"""Variational optimisation: minimise a function by moving a Gaussian over its arguments (Giraldo,
-chapter 2).
-"""
+"""Variational optimisation: minimise by moving a Gaussian over the arguments (Giraldo, ch. 2)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 
 from mogp.optimizers.base import Evaluation, Flat, GradientOptimizer, Loss
+from mogp.optimizers.derivatives import second_derivatives
 
 
 class Exploratory(GradientOptimizer):
-    r"""An optimiser with an exploratory distribution $q(\theta) = N(\mu, \mathrm{diag}\,\sigma^2)$
-    over the parameters.
+    r"""An optimiser with an exploratory distribution $q(\theta) = N(\mu, \mathrm{diag}\,\sigma^2)$.
 
     It lowers $\mathbb E_{q(\theta)}[g(\theta)]$, an upper bound on $\min_\theta g(\theta)$, with or
     without a penalty $\mathrm{KL}[q(\theta)\|N(0, \lambda^{-1}I)]$ that keeps $q$ from collapsing
     too soon. The parameters are the unconstrained ones of all trainable variables. A step evaluates
     the loss at `samples` draws of $\theta$ (at the mean for 0); between steps the variables hold
     $\mu$.
+
+    Args:
+        samples: draws of $\theta$ in a step.
+        seed: seed of the draws.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Vadam
+    >>> model = tf.Module()
+    >>> model.x = tf.Variable(1.0)
+    >>> optimizer = Vadam(penalty=1.0, start=99.0)
+    >>> optimizer.start(model)
+    >>> round(float(optimizer.deviation[0]), 3)
+    0.1
+    >>> seen = [float(model.x) for _ in optimizer.draws(3)]
+    >>> len(set(seen)), float(model.x)
+    (3, 1.0)
     """
 
     def __init__(self, samples: int, seed: int) -> None:
@@ -47,12 +61,13 @@ class Exploratory(GradientOptimizer):
 
     @property
     def mean(self) -> tf.Tensor:
-        r"""$\mu$ `[n]`."""
+        r"""The mean $\mu$ `[n]` of the parameters."""
         return self.parameters.read()
 
     def evaluate(self, loss: Loss, others: Sequence[tf.Variable] = ()) -> Evaluation:
-        r"""Averages over draws of $\theta$ of the loss, its gradients and their squares (as
-        `curvature`).
+        r"""Means over draws of $\theta$ of the loss, its gradients and their squares.
+
+        The squares are the `curvature`.
         """
         if not self.samples:
             return self._flat_look(loss, others)
@@ -114,43 +129,49 @@ class Exploratory(GradientOptimizer):
 
 
 class VAN(Exploratory):
-    r"""Variational adaptive Newton with natural momentum; without a penalty, plain variational
-    optimisation.
+    r"""Variational adaptive Newton with natural momentum.
 
-    With $\hat\nabla$ over the draws of a step,
+    Without a penalty it is plain variational optimisation. With $\hat\nabla$ over the draws of a
+    step,
 
     $$\Sigma_{t+1}^{-1} = \Sigma_t^{-1} + 2\alpha'\hat\nabla_\Sigma\tilde{\mathcal L},\qquad
       \mu_{t+1} = \mu_t - \alpha\Sigma_{t+1}\hat\nabla_\mu\tilde{\mathcal L}
         + \gamma\Sigma_{t+1}\Sigma_t^{-1}(\mu_t - \mu_{t-1}),$$
     $$\hat\nabla_\mu\tilde{\mathcal L} = \hat{\mathbb E}[\nabla g] + \lambda\mu,\qquad
-      2\hat\nabla_\Sigma\tilde{\mathcal L} = \hat{\mathbb E}[\nabla^2 g] + \lambda I -
-        \Sigma^{-1},$$
+      2\hat\nabla_\Sigma\tilde{\mathcal L}
+        = \hat{\mathbb E}[\nabla^2 g] + \lambda I - \Sigma^{-1},$$
 
     and only the expectations without a penalty. (The exact mirror-descent problem with momentum has
-      a further term
-    $\gamma(\Sigma_t^{-1} - \Sigma_{t-1}^{-1})$ in the precision; it is dropped, as in the thesis.)
-    With Gauss-Newton curvature $\nabla^2 g \approx \nabla g\circ\nabla g$ and $\mathbf p =
-      \sigma^{-2} - \lambda$ it
-    is Vprop, $\mathbf p \leftarrow (1-\alpha')\mathbf p + \alpha'\hat{\mathbb E}[\nabla
-      g\circ\nabla g]$, and from
-    $\mathbf p_0 \ge 0$ keeps $0 \le \mathbf p$, $\sigma^2 \le 1/\lambda$. An exact Hessian may be
-      negative: a
-    precision that would not stay positive is left as it is (diagonal), or its step is halved until
-      it does (full).
+    a further term $\gamma(\Sigma_t^{-1} - \Sigma_{t-1}^{-1})$ in the precision; it is dropped, as
+    in the thesis.) With Gauss-Newton curvature $\nabla^2 g \approx \nabla g\circ\nabla g$ and
+    $\mathbf p = \sigma^{-2} - \lambda$ it is Vprop,
+    $\mathbf p \leftarrow (1-\alpha')\mathbf p + \alpha'\hat{\mathbb E}[\nabla g\circ\nabla g]$, and
+    from $\mathbf p_0 \ge 0$ keeps $0 \le \mathbf p$, $\sigma^2 \le 1/\lambda$. An exact Hessian may
+    be negative: a precision that would not stay positive is left as it is (diagonal), or its step
+    is halved until it does (full).
 
     Args:
-        learning_rate: $\alpha$, of the mean.
-        precision_rate: $\alpha'$, of the precision; $\alpha$ if None.
+        learning_rate: $\alpha$, step size of the mean.
+        precision_rate: $\alpha'$, step size of the precision; $\alpha$ if None.
         penalty: $\lambda$; None for no penalty.
         start: $\mathbf p_0$, so that $\sigma_0^{-2} = \mathbf p_0 + \lambda$. It may be negative if
-          the sum is not:
-            $q$ then begins wider than the penalty.
+            the sum is not: $q$ then begins wider than the penalty.
         momentum: $\gamma$.
         root: $\sqrt{\mathbf p}$ in place of $\mathbf p$ in the update of the mean (Appendix G).
         curvature: "gauss-newton", or "hessian" for exact second derivatives (of few parameters).
         covariance: "diagonal", or "full" (with "hessian", of few parameters).
-        samples: draws of $\theta$ a step; 0 evaluates at the mean.
-        seed: of the draws.
+        samples: draws of $\theta$ in a step; 0 evaluates at the mean.
+        seed: seed of the draws.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import VAN
+    >>> model = tf.Module()
+    >>> model.x = tf.Variable(1.0)
+    >>> optimizer = VAN(1.0, penalty=None, start=1.0, curvature="hessian", samples=0)
+    >>> optimizer.start(model)
+    >>> loss = optimizer.step(model, lambda: 1.5 * model.x**2)
+    >>> round(float(model.x), 3), optimizer.precision.numpy().tolist()
+    (0.25, [4.0])
     """
 
     def __init__(
@@ -233,6 +254,7 @@ class VAN(Exploratory):
         else:
             target = seen.curvature + lam - old if self.penalised else seen.curvature
             new = old + self.precision_rate * target
+            # An exact second derivative may be negative, a precision may not.
             new = tf.where(new > 0, new, old)
             scale_old, scale_new = self._scale(old), self._scale(new)
             moved = (
@@ -281,9 +303,9 @@ class VAN(Exploratory):
 class Vadam(Exploratory):
     r"""Variational Adam (Khan et al. 2018): Adam with weight noise, as FNG was run by its author.
 
-    $$\sigma = (s + \lambda)^{-1/2},\quad g = \nabla\text{loss}(\mu + \sigma\epsilon),\quad
-      m \leftarrow \beta_1 m + (1-\beta_1)(g + \lambda\mu),\quad s \leftarrow \beta_2 s +
-        (1-\beta_2)\,g\circ g,$$
+    $$\sigma = (s + \lambda)^{-1/2},\quad g = \nabla\text{loss}(\mu + \sigma\epsilon),$$
+    $$m \leftarrow \beta_1 m + (1-\beta_1)(g + \lambda\mu),\quad
+      s \leftarrow \beta_2 s + (1-\beta_2)\,g\circ g,$$
     $$\mu \leftarrow \mu - \alpha_t\,m / (\sqrt s + \lambda),\qquad
       \alpha_t = \alpha\sqrt{1-\beta_2^t}/(1-\beta_1^t).$$
 
@@ -294,8 +316,18 @@ class Vadam(Exploratory):
         penalty: $\lambda$.
         start: $s_0$.
         beta_1, beta_2: as above.
-        samples: draws of $\theta$ a step; 0 evaluates at the mean.
-        seed: of the draws.
+        samples: draws of $\theta$ in a step; 0 evaluates at the mean.
+        seed: seed of the draws.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Vadam
+    >>> model = tf.Module()
+    >>> model.x = tf.Variable(1.0)
+    >>> optimizer = Vadam(learning_rate=0.25, penalty=1e-8, start=0.0, samples=0)
+    >>> optimizer.start(model)
+    >>> loss = optimizer.step(model, lambda: model.x**2)
+    >>> round(float(model.x), 2)
+    0.75
     """
 
     def __init__(
@@ -344,13 +376,23 @@ class Vadam(Exploratory):
 
 
 class Newton(GradientOptimizer):
-    r"""Newton's method, $\theta \leftarrow \theta - \alpha H^{-1}\nabla g$, on few parameters: $H$
-    is formed.
+    r"""Newton's method, $\theta \leftarrow \theta - \alpha H^{-1}\nabla g$, for few parameters.
 
-    It goes to the next point where the gradient vanishes, be it a minimum or not.
+    The Hessian $H$ is formed. It goes to the next point where the gradient vanishes, be it a
+    minimum or not.
 
     Args:
         learning_rate: $\alpha$; 1 for the full step.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Newton
+    >>> model = tf.Module()
+    >>> model.x = tf.Variable([1.0, -2.0])
+    >>> optimizer = Newton()
+    >>> optimizer.start(model)
+    >>> loss = optimizer.step(model, lambda: tf.reduce_sum((model.x - 3.0) ** 2))
+    >>> model.x.numpy().round(3).tolist()
+    [3.0, 3.0]
     """
 
     def __init__(self, learning_rate: float = 1.0) -> None:
@@ -375,32 +417,6 @@ class Newton(GradientOptimizer):
     def variables(self) -> Sequence[tf.Variable]:
         """None: a step depends on nothing but where it starts."""
         return []
-
-
-def second_derivatives(
-    loss: Loss, variables: Sequence[tf.Variable], flat: Flat, others: Sequence[tf.Variable] = ()
-) -> tuple[tf.Tensor, list[Any], tf.Tensor, list[Any]]:
-    """The loss, its gradients, its Hessian `[n, n]` with respect to the variables, and gradients
-    beside.
-    """
-    with tf.GradientTape(persistent=True) as outer:
-        with tf.GradientTape() as inner:
-            value = loss()
-        gradients = inner.gradient(value, [*variables, *others])
-        g = flat.flatten(gradients[: len(variables)])
-    blocks = outer.jacobian(g, variables)
-    hessian = tf.concat(
-        [
-            (
-                tf.zeros([flat.size, v.shape.num_elements()], flat.dtype)
-                if block is None
-                else tf.cast(tf.reshape(block, [flat.size, -1]), flat.dtype)
-            )
-            for v, block in zip(variables, blocks, strict=True)
-        ],
-        1,
-    )
-    return value, gradients[: len(variables)], hessian, gradients[len(variables) :]
 
 
 def _check_penalty(penalty: float | None, start: float) -> None:

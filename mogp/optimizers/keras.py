@@ -18,9 +18,16 @@ class Keras(GradientOptimizer):
         optimizer: an object of `gpflow.keras.tf_keras.optimizers`. Its settings are used; its state
             is not.
 
-    Example::
-
-        fit(model, data, optimizer=Keras(tf_keras.optimizers.Adadelta(0.005)))
+    >>> import tensorflow as tf
+    >>> from gpflow.keras import tf_keras
+    >>> from mogp.optimizers import Keras
+    >>> model = tf.Module()
+    >>> model.x = tf.Variable(1.0)
+    >>> optimizer = Keras(tf_keras.optimizers.SGD(learning_rate=0.25))
+    >>> optimizer.start(model)
+    >>> loss = optimizer.step(model, lambda: model.x**2)
+    >>> round(float(model.x), 2)
+    0.5
     """
 
     def __init__(self, optimizer: Any) -> None:

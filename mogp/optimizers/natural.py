@@ -1,6 +1,4 @@
-"""Natural gradients on the posterior beside another optimiser for the rest: HYB, NaturalAdam,
-FNG.
-"""
+"""Natural gradients on the posterior and another optimiser on the rest: HYB, NaturalAdam, FNG."""
 
 from __future__ import annotations
 
@@ -11,19 +9,21 @@ from typing import Any, Literal
 import gpflow
 import tensorflow as tf
 
-from mogp.linalg import cholesky
 from mogp.optimizers.adam import Adam
 from mogp.optimizers.base import GradientOptimizer, Loss, Optimizer
 from mogp.optimizers.exploratory import VAN, Exploratory, Vadam
+from mogp.optimizers.natural_steps import natural_step, parsimonious_step
 from mogp.posteriors import Parsimonious
 
+__all__ = ["FNG", "Natural", "NaturalAdam", "hyb", "natural_step", "parsimonious_step"]
+
 _FIRST_SHARE = 1e-3
-_MOST_HALVINGS = 60
 
 
 class Natural(Optimizer):
-    r"""A natural-gradient step with momentum on every $q(\mathbf u_l) = N(\mathbf m, \mathbf V)$,
-    `rest` for the rest.
+    r"""A natural-gradient step with momentum on every $q(\mathbf u_l)$, and `rest` on all else.
+
+    For $q(\mathbf u_l) = N(\mathbf m, \mathbf V)$
 
     $$\mathbf V_{t+1}^{-1} = \mathbf V_t^{-1} + 2\beta\nabla_{\mathbf V}\tilde{\mathcal L},\qquad
       \mathbf m_{t+1} = \mathbf m_t - \beta\mathbf V_{t+1}\nabla_{\mathbf m}\tilde{\mathcal L}
@@ -34,15 +34,15 @@ class Natural(Optimizer):
     $2\nabla_{\mathbf V} = L^{-\top} P L^{-1}$ for
     $P = \Phi(L^\top\bar L) + \Phi(L^\top\bar L)^\top$, so that
 
-    $$\mathbf V_{t+1} = L\,(I + \beta P)^{-1} L^\top = L_{t+1}L_{t+1}^\top,\qquad L_{t+1} = L
-      U^{-\top},\quad I + \beta P = UU^\top$$
+    $$\mathbf V_{t+1} = L\,(I + \beta P)^{-1} L^\top = L_{t+1}L_{t+1}^\top,\qquad
+      L_{t+1} = L U^{-\top},\quad I + \beta P = UU^\top$$
 
-    with $U$ upper triangular: a product, a Cholesky factor and a triangular solve of size $M$ a
-    latent GP, no inverse and no Hessian. Where $I + \beta P$ is not positive definite (a likelihood
-    that is not log-concave), $\beta$ is halved for that latent GP until it is.
+    with $U$ upper triangular: a product, a Cholesky factor and a triangular solve of size $M$ for
+    each latent GP, no inverse and no Hessian. Where $I + \beta P$ is not positive definite (a
+    likelihood that is not log-concave), $\beta$ is halved for that latent GP until it is.
 
     The parameters may be those of whitened values: for given hyper-parameters the step is the same.
-    `Parsimonious` posteriors have a step of their own (`parsimonious_step`).
+    `Parsimonious` posteriors have another step (`parsimonious_step`).
 
     Args:
         rest: moves all other parameters; it decides where the loss is evaluated, for $q(\mathbf u)$
@@ -57,6 +57,23 @@ class Natural(Optimizer):
         sequential: move the latent GPs one after the other, with an evaluation each. Moving all at
             once from one gradient may overshoot when several latent GPs explain the same data and
             the step size is near one.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Adam, Natural
+    >>> from mogp.posteriors import Full
+    >>> model = tf.Module()
+    >>> model.posterior = Full()
+    >>> model.posterior.build(kernels=1, copies=1, inducing=2)
+    >>> def loss():  # the bound of a Gaussian likelihood with targets 1 and 3
+    ...     kl = model.posterior.kl(model.posterior.factorise(tf.eye(2, 2, [1], tf.float64)))
+    ...     residual = tf.constant([[1.0], [3.0]], tf.float64) - model.posterior.q_mu
+    ...     spread = tf.reduce_sum(tf.square(model.posterior.q_sqrt))
+    ...     return tf.reduce_sum(kl) + 0.5 * (tf.reduce_sum(residual**2) + spread)
+    >>> optimizer = Natural(Adam(), gamma=1.0)
+    >>> optimizer.start(model)
+    >>> bound = optimizer.step(model, loss)
+    >>> model.posterior.q_mu.numpy().round(3).tolist()
+    [[0.5], [1.5]]
     """
 
     def __init__(
@@ -145,8 +162,7 @@ def _moves(model: Any) -> _Moves:
 
 
 class _Moves:
-    """Natural steps on two parameters, `location [M, L]` and `scale`, a column or a matrix for each
-    of `L` latent GPs.
+    """Natural steps on two parameters of `L` latent GPs, `location [M, L]` and `scale`.
 
     `step` takes locations `[L, M]`, scales, the gradients by both variables, step size, momentum
     and the locations before, and returns new locations `[L, M]` and scales.
@@ -193,6 +209,7 @@ def _parsimonious(
     model: Any, mu: tf.Tensor, sigma: tf.Tensor, by_mu: tf.Tensor, by_variable: tf.Tensor, *how: Any
 ) -> tuple[tf.Tensor, tf.Tensor]:
     parameter = model.posterior.sigma
+    # The gradient is by the unconstrained variable; the step wants it by sigma.
     slope = tf.exp(
         parameter.transform.forward_log_det_jacobian(
             parameter.unconstrained_variable, event_ndims=0
@@ -205,145 +222,32 @@ def _parsimonious(
     return mu, tf.transpose(new)
 
 
-def natural_step(
-    m: tf.Tensor,
-    L: tf.Tensor,
-    by_m: tf.Tensor,
-    by_L: tf.Tensor,
-    step: tf.Tensor,
-    momentum: float = 0.0,
-    before: tf.Tensor | None = None,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    r"""One step of `Natural` on a batch of Gaussians $N(\mathbf m, LL^\top)$.
-
-    Args:
-        m: `[..., M]` means.
-        L: `[..., M, M]` lower factors of the covariances.
-        by_m: `[..., M]` gradient with respect to the means.
-        by_L: `[..., M, M]` gradient with respect to the lower triangles.
-        step: $\beta$.
-        momentum: $\upsilon$.
-        before: the means before the last step; needed with momentum.
-
-    Returns:
-        The new means and lower factors.
-    """
-    inner = tf.linalg.band_part(tf.linalg.matmul(L, by_L, transpose_a=True), -1, 0)
-    inner = tf.linalg.set_diag(inner, 0.5 * tf.linalg.diag_part(inner))
-    P = inner + tf.linalg.matrix_transpose(inner)
-    eye = tf.eye(P.shape[-1], dtype=P.dtype)
-
-    def factor(beta: tf.Tensor) -> tf.Tensor:
-        """Upper `U` with `U Uᵀ = I + β P`: the lower factor of the matrix read backwards, read
-        backwards.
-        """
-        C = eye + beta[..., None, None] * P
-        return tf.reverse(tf.linalg.cholesky(tf.reverse(C, [-2, -1])), [-2, -1])
-
-    def failed(U: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_any(tf.math.is_nan(tf.linalg.diag_part(U)), -1)
-
-    def halved(
-        beta: tf.Tensor, U: tf.Tensor, halvings: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        smaller = tf.where(failed(U), 0.5 * beta, beta)
-        return smaller, factor(smaller), halvings + 1
-
-    beta = tf.fill(tf.shape(P)[:-2], tf.convert_to_tensor(step, P.dtype))
-    beta, U, _ = tf.while_loop(
-        lambda beta, U, halvings: tf.reduce_any(failed(U)) & (halvings < _MOST_HALVINGS),
-        halved,
-        (beta, factor(beta), tf.constant(0)),
-    )
-    new_L = tf.linalg.matrix_transpose(
-        tf.linalg.triangular_solve(U, tf.linalg.matrix_transpose(L), lower=False)
-    )
-    new_m = m - beta[..., None] * tf.linalg.matvec(
-        new_L, tf.linalg.matvec(new_L, by_m, transpose_a=True)
-    )
-    if momentum:
-        assert before is not None
-        change = tf.linalg.triangular_solve(L, (m - before)[..., None])
-        pushed = tf.linalg.matmul(new_L, tf.linalg.triangular_solve(U, change, lower=False))
-        new_m += momentum * pushed[..., 0]
-    return new_m, new_L
-
-
-def parsimonious_step(
-    K: tf.Tensor,
-    mu: tf.Tensor,
-    sigma: tf.Tensor,
-    by_mu: tf.Tensor,
-    by_sigma: tf.Tensor,
-    step: tf.Tensor,
-    momentum: float = 0.0,
-    before: tf.Tensor | None = None,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    r"""One step of `Natural` on a batch of `Parsimonious` posteriors: means $m = K\mu$, precisions
-    $K^{-1} + \Lambda$.
-
-    With the statistics $(u, u\circ u)$ this is an exponential family, with natural parameters
-    $S^{-1}m$ and $-\tfrac12\lambda$ for $\Lambda = \mathrm{diag}\,\lambda = \Sigma^{-1}$. As
-    $\partial S_{ii}/\partial\lambda_j = -S_{ij}^2$,
-
-    $$\lambda_{t+1} = \lambda_t - 2\beta(S\circ S)^{-1}\nabla_\lambda,\qquad
-      m_{t+1} = m_t - \beta S_{t+1}\nabla_m + \upsilon S_{t+1}S_t^{-1}(m_t - m_{t-1}),$$
-
-    where $K^{-1}S_{t+1} = (K + \Sigma_{t+1})^{-1}\Sigma_{t+1}$ gives the step of $\mu$. $\beta$ is
-    halved where a $\lambda$ would not stay positive.
-
-    Args:
-        K: `[..., M, M]` covariances of the inducing variables.
-        mu, sigma: `[..., M]` parameters.
-        by_mu, by_sigma: `[..., M]` gradients.
-        step: $\beta$.
-        momentum: $\upsilon$.
-        before: `mu` before the last step; needed with momentum.
-
-    Returns:
-        The new `mu` and `sigma`.
-    """
-    factor = cholesky(K, name="Kuu")
-    A = tf.linalg.triangular_solve(cholesky(K + tf.linalg.diag(sigma), 0.0, "Kuu + Sigma"), K)
-    S = K - tf.linalg.matmul(A, A, transpose_a=True)
-    by_lambda = -tf.square(sigma) * by_sigma
-    change = (
-        -2 * tf.linalg.cholesky_solve(cholesky(S * S, name="S o S"), by_lambda[..., None])[..., 0]
-    )
-    precision = 1 / sigma
-
-    def outside(beta: tf.Tensor) -> tf.Tensor:
-        return tf.reduce_any(~(precision + beta[..., None] * change > 0), -1)
-
-    beta = tf.fill(tf.shape(K)[:-2], tf.convert_to_tensor(step, K.dtype))
-    (beta,) = tf.while_loop(
-        lambda beta: tf.reduce_any(outside(beta)),
-        lambda beta: (tf.where(outside(beta), 0.5 * beta, beta),),
-        (beta,),
-        maximum_iterations=_MOST_HALVINGS,
-    )
-    new = 1 / (precision + beta[..., None] * change)
-    direction = -beta[..., None] * tf.linalg.cholesky_solve(factor, by_mu[..., None])[..., 0]
-    if momentum:
-        assert before is not None
-        lately = mu - before
-        direction += momentum * (lately + precision * tf.linalg.matvec(K, lately))
-    moved = tf.linalg.cholesky_solve(
-        cholesky(K + tf.linalg.diag(new), 0.0, "Kuu + Sigma"), (new * direction)[..., None]
-    )
-    return mu + moved[..., 0], new
-
-
 class NaturalAdam(Natural):
-    """A natural-gradient step on `q(u)`, then an Adam step on everything else, each with an
-    evaluation of its own.
+    """A natural-gradient step on `q(u)`, then an Adam step on everything else.
 
-    ("HYB" in Giraldo's thesis is the same with one evaluation for both: `hyb`.)
+    Each has a separate evaluation of the loss. ("HYB" in Giraldo's thesis is the same with one
+    evaluation for both: `hyb`.)
 
     Args:
         gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
-        learning_rate: of Adam, on hyper-parameters and inducing inputs.
+        learning_rate: step size of Adam, on hyper-parameters and inducing inputs.
         warm_up: steps over which gamma grows from a thousandth of its value to its value.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import NaturalAdam
+    >>> from mogp.posteriors import Full
+    >>> model = tf.Module()
+    >>> model.x, model.posterior = tf.Variable(1.0, dtype=tf.float64), Full()
+    >>> model.posterior.build(kernels=1, copies=1, inducing=1)
+    >>> optimizer = NaturalAdam(gamma=1.0, learning_rate=0.25, warm_up=0)
+    >>> optimizer.start(model)
+    >>> def loss():
+    ...     q = model.posterior
+    ...     kl = q.kl(q.factorise(tf.ones([1, 1, 1], tf.float64)))[0]
+    ...     return kl + tf.reduce_sum((q.q_mu - 3.0) ** 2 + q.q_sqrt[0] ** 2) / 2 + model.x**2
+    >>> value = optimizer.step(model, loss)
+    >>> model.posterior.q_mu.numpy().round(2).tolist(), round(float(model.x), 2)
+    ([[1.5]], 0.75)
     """
 
     def __init__(self, gamma: float = 0.1, learning_rate: float = 0.01, warm_up: int = 10) -> None:
@@ -351,15 +255,23 @@ class NaturalAdam(Natural):
 
 
 def hyb(learning_rate: float = 0.005, gamma: float = 0.005, clip: float | None = 5.0) -> Natural:
-    """HYB of Giraldo's chapters 4 and 5: natural gradients without momentum on `q(u)`, Adam on the
-    rest.
+    """HYB of Giraldo's chapters 4 and 5: natural gradients without momentum, and Adam on the rest.
+
+    Args:
+        learning_rate: step size of Adam.
+        gamma: step size of the natural gradient on `q(u)`.
+        clip: as in `Natural`.
+
+    >>> from mogp.optimizers import hyb
+    >>> optimizer = hyb(learning_rate=0.01, gamma=0.1)
+    >>> type(optimizer.rest).__name__, optimizer.gamma, optimizer.momentum
+    ('Adam', 0.1, 0.0)
     """
     return Natural(Adam(learning_rate), gamma, clip=clip)
 
 
 class FNG(Natural):
-    r"""The fully natural gradient scheme: natural gradients on $q(\mathbf u)$ and on an exploratory
-    $q(\theta)$.
+    r"""Fully natural gradients: on $q(\mathbf u)$ and on an exploratory $q(\theta)$.
 
     $q(\theta) = N(\mu, \mathrm{diag}\,\sigma^2)$ is over all hyper-parameters and inducing inputs,
     unconstrained. A step draws $\theta$, evaluates the loss once there, and moves $q(\mathbf u)$
@@ -379,10 +291,28 @@ class FNG(Natural):
         start: $s_0 = \sigma_0^{-2} - \lambda_1$, squared gradients to begin with: the larger, the
             narrower $q(\theta)$ starts. (The author: 1000 to 10000 for up to three inputs, at most
             100 for more.)
-        samples: draws of $\theta$ a step; 0 evaluates at the mean.
+        samples: draws of $\theta$ in a step; 0 evaluates at the mean.
         clip: entries of the gradient of the means of $q(\mathbf u)$ are brought into
             $[-\text{clip}, \text{clip}]$.
-        seed: of the draws.
+        seed: seed of the draws.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import FNG
+    >>> from mogp.posteriors import Full
+    >>> model = tf.Module()
+    >>> model.x, model.posterior = tf.Variable(1.0, dtype=tf.float64), Full()
+    >>> model.posterior.build(kernels=1, copies=1, inducing=1)
+    >>> optimizer = FNG(gamma=1.0, start=99.0, samples=0)
+    >>> optimizer.start(model)
+    >>> def loss():
+    ...     q = model.posterior
+    ...     kl = q.kl(q.factorise(tf.ones([1, 1, 1], tf.float64)))[0]
+    ...     return kl + tf.reduce_sum((q.q_mu - 3.0) ** 2 + q.q_sqrt[0] ** 2) / 2 + model.x**2
+    >>> value = optimizer.step(model, loss)
+    >>> model.posterior.q_mu.numpy().round(2).tolist(), bool(model.x < 1.0)
+    ([[1.5]], True)
+    >>> len([draw for draw in optimizer.draws(5)])
+    5
     """
 
     rest: Exploratory

@@ -1,6 +1,4 @@
-"""Calibration: which share of the targets central intervals hold, against the share they
-promise.
-"""
+"""Calibration: the share of targets that central intervals hold, against the share they promise."""
 
 from __future__ import annotations
 
@@ -20,15 +18,23 @@ def calibration(
     colours: Mapping[str, str] | None = None,
     legend: bool = True,
 ) -> Axes:
-    """Draw coverage against nominal level: one line a name; below the diagonal bands are too
-    narrow, above too wide.
+    """Draw coverage against nominal level, a line for each name.
+
+    Below the diagonal bands are too narrow, above it too wide.
 
     Args:
         ax: where.
-        curves: for each name the levels and the coverage at each, as
+        curves: for each name the levels and the coverage at each, [K], as
             `mogp.metrics.calibration_curve` gives them.
-        colours: of the lines, by name; the palette's, in order, for names without one.
+        colours: colours of the lines, by name; the palette's, in order, for names without one.
         legend: whether to name the lines.
+
+    >>> import matplotlib.pyplot as plt
+    >>> from mogp.plotting import calibration
+    >>> _, ax = plt.subplots()
+    >>> ax = calibration(ax, {"LMC": ([0.5, 0.9], [0.4, 0.8])})
+    >>> [line.get_label() for line in ax.lines]
+    ['calibrated', 'LMC']
     """
     if not curves:
         raise ValueError("calibration() was given no curves; give levels and coverages by name.")

@@ -1,6 +1,4 @@
-"""Curves against an input or a step: predictive bands, draws of a process, traces of an
-objective.
-"""
+"""Curves against an input or a step: predictive bands, draws of a process, traces of objectives."""
 
 from __future__ import annotations
 
@@ -32,9 +30,27 @@ def bands(
 ) -> Axes:
     """Draw a mean curve and the band around it: `mean ± width · sd`, or from `lower` to `upper`.
 
-    `x`, `mean`, `sd`, `lower` and `upper` hold N values each ([N] or [N, 1]); `x` need not be
-    sorted. Give either `sd` or both `lower` and `upper`. Further keywords style the line of the
-    mean.
+    Give either `sd` or both `lower` and `upper`.
+
+    Args:
+        ax: where.
+        x: [N] or [N, 1] inputs, in any order.
+        mean, sd, lower, upper: [N] or [N, 1].
+        width: half the width of the band, in standard deviations.
+        color: colour of both; the next of the palette if None.
+        alpha: opacity of the band.
+        label: name of the mean in the legend.
+        band_label: name of the band in the legend.
+        line: further keywords style the line of the mean.
+
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from mogp.plotting import bands
+    >>> x = np.linspace(0, 1, 50)
+    >>> _, ax = plt.subplots()
+    >>> ax = bands(ax, x, np.sin(x), sd=0.1 + x, label="mean")
+    >>> len(ax.lines), len(ax.collections)
+    (1, 1)
     """
     if (sd is None) == (lower is None and upper is None) or (lower is None) != (upper is None):
         raise ValueError("bands() takes either `sd`, or both `lower` and `upper`.")
@@ -76,12 +92,28 @@ def draws(
     label: str | None = None,
     **line: Any,
 ) -> Axes:
-    """Draw S functions sampled at N inputs: `samples` is [S, N], or [N] for one; `x` is [N] or [N,
-    1].
+    """Draw S functions sampled at N inputs.
 
     Without a `color` each draw takes the next colour of the palette; with one they share it and,
-    from four on, fade so that the crowd stays readable. The `label` names them all once in the
-    legend.
+    from four on, fade so that the crowd stays readable.
+
+    Args:
+        ax: where.
+        x: [N] or [N, 1] inputs, in any order.
+        samples: [S, N], or [N] for one.
+        color: see above.
+        alpha: opacity; chosen by the number of draws if None.
+        linewidth: width of the lines.
+        label: names all draws once in the legend.
+        line: further keywords style the lines.
+
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from mogp.plotting import draws
+    >>> _, ax = plt.subplots()
+    >>> ax = draws(ax, np.linspace(0, 1, 50), np.zeros((8, 50)), color="C0")
+    >>> len(ax.lines)
+    8
     """
     x_ = _column(x, "x")
     functions = np.atleast_2d(np.asarray(samples, dtype=float))
@@ -116,11 +148,26 @@ def trace(
     smooth: int = 1,
     **line: Any,
 ) -> Axes:
-    """Draw the objective against the step: one history frame, or several by name (a legend then
-    tells them apart).
+    """Draw the objective against the step, for one run or for several by name.
 
     With `smooth > 1` the raw, noisy values stay as a pale line behind the centred running mean over
     that many rows: a mini-batch objective is noise around the curve one wants to see.
+
+    Args:
+        ax: where.
+        runs: one history frame, or frames by name (a legend then tells them apart).
+        x, y: columns of the frames.
+        smooth: rows of the running mean.
+        line: further keywords style the lines.
+
+    >>> import matplotlib.pyplot as plt
+    >>> import pandas as pd
+    >>> from mogp.plotting import trace
+    >>> run = pd.DataFrame({"step": [0, 10, 20], "elbo": [-9.0, -5.0, -4.0]})
+    >>> _, ax = plt.subplots()
+    >>> ax = trace(ax, {"Adam": run})
+    >>> ax.lines[0].get_ydata().tolist()
+    [-9.0, -5.0, -4.0]
     """
     if smooth < 1:
         raise ValueError(

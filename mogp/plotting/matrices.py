@@ -20,11 +20,22 @@ def hinton(
     *,
     largest: float | None = None,
 ) -> Axes:
-    """Draw each entry of an [R, C] matrix as a square: area ∝ |entry|, blue where positive, red
-    where negative.
+    """Draw each entry of a matrix as a square: area ∝ |entry|, blue if positive, red if negative.
 
-    The square of an entry of size `largest` (by default the largest in the matrix) fills its cell;
-    pass the same value to compare several matrices.
+    Args:
+        ax: where.
+        matrix: [R, C].
+        rows: names of the rows, [R].
+        columns: names of the columns, [C].
+        largest: size of the entry that fills its cell, by default the largest in the matrix; pass
+            the same value to compare several matrices.
+
+    >>> import matplotlib.pyplot as plt
+    >>> from mogp.plotting import hinton
+    >>> _, ax = plt.subplots()
+    >>> ax = hinton(ax, [[1.0, -0.5], [0.0, 2.0]], rows=["a", "b"])
+    >>> len(ax.patches)
+    4
     """
     entries = _matrix(matrix)
     scale = np.abs(entries).max(initial=0.0) if largest is None else largest
@@ -49,10 +60,23 @@ def coregionalisation(
     correlation: bool = False,
     colourbar: bool = True,
 ) -> Axes:
-    """Draw a D × D coregionalisation matrix B as a heat map whose colours are symmetric about zero.
+    r"""Draw a coregionalisation matrix as a heat map whose colours are symmetric about zero.
 
-    With `correlation` the map shows B_ij / √(B_ii B_jj) on the scale from -1 to 1. Up to twelve
-    outputs the values are written in the cells.
+    Up to twelve outputs the values are written in the cells.
+
+    Args:
+        ax: where.
+        B: [D, D].
+        names: names of the outputs, [D].
+        correlation: show $B_{ij} / \sqrt{B_{ii} B_{jj}}$, on the scale from -1 to 1.
+        colourbar: whether to draw one.
+
+    >>> import matplotlib.pyplot as plt
+    >>> from mogp.plotting import coregionalisation
+    >>> _, ax = plt.subplots()
+    >>> ax = coregionalisation(ax, [[4.0, -2.0], [-2.0, 4.0]], correlation=True)
+    >>> [text.get_text() for text in ax.texts]
+    ['1.00', '-0.50', '-0.50', '1.00']
     """
     entries = _matrix(B)
     if entries.shape[0] != entries.shape[1]:

@@ -1,6 +1,4 @@
-"""Outputs with replicas: panels of predictions, bars of scores by model, and the map of latent
-outputs.
-"""
+"""Outputs with replicas: panels of predictions, bars of scores by model, and maps of latents."""
 
 from __future__ import annotations
 
@@ -52,12 +50,11 @@ def replica_panels(
     ylabel: str = "",
     legend: bool = True,
 ) -> NDArray[Any]:
-    """Draw a row of panels for each of some outputs and a column for each replica, all on the same
-    axes.
+    """Draw a row of panels for each output and a column for each replica, all on the same scales.
 
     Each panel has the predictive mean, the band mean ± 2 sd, training points in black and test
-    points in red. A replica of which an output has no training point is tinted and headed "(held
-    out)". The limits hold all points and means and all but the widest bands.
+    points in red. Where an output has no training point in a replica, the panel is tinted and
+    headed "(held out)". The limits hold all points and means and all but the widest bands.
 
     Args:
         axes: `[len(outputs), R]`.
@@ -66,11 +63,23 @@ def replica_panels(
         sd: `[D, R, G]` predictive deviations of targets; NaN where a model has none.
         train: what the model was fitted to, the `D` outputs in the order of `mean`.
         test: what it was not; outputs are found by name, some may be absent.
-        outputs: which outputs to show, numbered from 0, one a row.
-        names: headings of these rows; the outputs' own names if None.
+        outputs: which outputs to show, numbered from 0, one in each row.
+        names: headings of these rows; the outputs' names if None.
         xlabel: below all panels.
         ylabel: left of all panels.
         legend: whether to explain the signs below the panels.
+
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from mogp.data import MultiOutputData
+    >>> from mogp.plotting import replica_panels
+    >>> x = np.linspace(0, 1, 5)
+    >>> data = MultiOutputData.from_list([(x, x**2)], names=["gene"])
+    >>> axes = plt.subplots(1, 1, squeeze=False)[1]
+    >>> mean, sd = (x**2).reshape(1, 1, 5), np.full((1, 1, 5), 0.1)
+    >>> panels = replica_panels(axes, x, mean, sd, data, data, outputs=[0], legend=False)
+    >>> panels[0, 0].get_title(), panels[0, 0].get_ylabel()
+    ('replica 1', 'gene')
     """
     grid, mu, dev = np.asarray(x, float).reshape(-1), np.asarray(mean, float), np.asarray(sd, float)
     panels = np.asarray(axes, dtype=object)
@@ -143,18 +152,25 @@ def replica_panels(
 def score_bars(
     axes: ArrayLike, table: pd.DataFrame, order: Sequence[str], reference: str | None = None
 ) -> NDArray[Any]:
-    """Draw bars of the NMSE on the left and of the NLPD on the right: mean and sd over repetitions,
-    by model.
+    """Draw bars of the NMSE on the left and of the NLPD on the right, for each model.
 
-    The numbers are written beside the bars. Scores that span more than a decade are on a
-    logarithmic scale (if some are negative, on one that is linear about zero). A model without an
-    NLPD has an empty place on the right.
+    A bar is the mean over repetitions, with the sd as a line; the numbers are written beside it.
+    Scores that span more than a decade are on a logarithmic scale (if some are negative, on one
+    that is linear about zero). A model without an NLPD has an empty place on the right.
 
     Args:
         axes: two, side by side; or one, for the NMSE alone.
         table: columns `model`, `nmse` and `nlpd`, a row for each repetition.
         order: models from top to bottom; those that the table lacks are left out.
         reference: a model whose means are drawn as a line through all bars.
+
+    >>> import matplotlib.pyplot as plt
+    >>> import pandas as pd
+    >>> from mogp.plotting import score_bars
+    >>> table = pd.DataFrame({"model": ["LMC", "HGP"], "nmse": [0.2, 0.3], "nlpd": [1.0, 2.0]})
+    >>> left, right = score_bars(plt.subplots(1, 2)[1], table, order=["HGP", "LMC"])
+    >>> [round(bar.get_width(), 1) for bar in left.patches]
+    [0.3, 0.2]
     """
     panels: NDArray[Any] = np.atleast_1d(np.asarray(axes, dtype=object)).reshape(-1)
     if len(panels) > 2:
@@ -207,7 +223,7 @@ def latent_map(
 ) -> Axes:
     """Draw outputs as points in their latent space, each with an ellipse of one standard deviation.
 
-    Of more than two latent dimensions the two are shown in which the means spread most; a single
+    With more than two latent dimensions, the two in which the means spread most are shown; a single
     one is drawn along the horizontal axis.
 
     Args:
@@ -217,6 +233,15 @@ def latent_map(
         names: `[D]` written beside the points ("" for none).
         values: `[D]` numbers shown as colours.
         label: what the colours mean.
+
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from mogp.plotting import latent_map
+    >>> mean = np.array([[0.0, 0.0, 1.0], [5.0, 0.1, -3.0]])
+    >>> _, ax = plt.subplots()
+    >>> ax = latent_map(ax, mean, np.ones((2, 3)), names=["a", "b"])
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('latent dimension 1', 'latent dimension 3')
     """
     mu, s = np.atleast_2d(np.asarray(mean, float)), np.atleast_2d(np.asarray(var, float))
     if mu.shape != s.shape:
@@ -265,9 +290,7 @@ def latent_map(
 
 
 def _points(data: MultiOutputData, name: str, replica: int) -> Floats:
-    """Inputs and targets `[n, 2]` of one output in one replica; none of an output that the data
-    lack.
-    """
+    """Inputs and targets `[n, 2]` of one output in one replica; none if it is not in the data."""
     if name not in data.names:
         return np.empty((0, 2))
     own = data[name]
@@ -283,8 +306,9 @@ def _curve(ax: Axes, x: Floats, mean: Floats, sd: Floats | None, width: float) -
 
 
 def _explain(figure: Any, ax: Axes, xlabel: str, *, banded: bool) -> None:
-    """The legend, headed by the label of the inputs: constrained layout would put the two on top of
-    each other.
+    """The legend, headed by the label of the inputs.
+
+    Constrained layout would put a legend and a label on top of each other.
     """
     signs: dict[str, Any] = {"mean": ax.plot([], [], color=COLOURS["blue"])[0]}
     if banded:

@@ -1,6 +1,4 @@
-"""One look for every figure: colour-blind safe, legible at book and at phone width, the same bytes
-on every run.
-"""
+"""One look for every figure: safe for the colour-blind, legible at book and at phone width."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ COLOURS: Final[dict[str, str]] = {
     "brown": "#8C564B",
     "grey": "#6E6E6E",
 }
-"""The palette, by name: Okabe and Ito's colours without yellow and black, which vanish on white or
-look like text.
-"""
+"""The palette, by name: Okabe and Ito's, without yellow (pale on white) and black (like text)."""
 
 INK: Final = "#1A1A1A"
 
@@ -29,6 +25,13 @@ def use_style() -> None:
     Figures keep an opaque white ground, so they read on a light and on a dark page alike. The
     identifiers inside SVG files are salted with a fixed word: saved with `metadata={"Date": None}`,
     the same figure is the same file.
+
+    >>> import matplotlib as mpl
+    >>> from mogp.plotting import use_style
+    >>> with mpl.rc_context():
+    ...     use_style()
+    ...     mpl.rcParams["svg.hashsalt"]
+    'mogp'
     """
     import seaborn as sns
 

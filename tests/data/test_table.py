@@ -202,11 +202,24 @@ def test_equal_rows_of_inputs_are_merged_in_order_of_first_appearance():
     data = MultiOutputData.from_list(
         [([[3.0, 0.0], [1.0, 1.0], [3.0, -0.0]], [10, 11, 12]), ([[2.0, 2.0], [1.0, 1.0]], [20, 21])]
     )
-    np.testing.assert_array_equal(data.X, [[3, 0], [1, 1], [2, 2]])
-    np.testing.assert_array_equal(data[0].rows, [0, 1, 0])
-    np.testing.assert_array_equal(data[1].rows, [2, 1])
+    np.testing.assert_array_equal(data.X, [[3, 0], [1, 1], [3, 0], [2, 2]])
+    np.testing.assert_array_equal(data[0].rows, [0, 1, 2])
+    np.testing.assert_array_equal(data[1].rows, [3, 1])
     np.testing.assert_array_equal(data[0].Y[:, 0], [10, 11, 12])
-    assert not data.shares_inputs, "a row occurs twice in one output"
+    assert data.shares_inputs
+
+
+def test_the_rows_of_one_output_stay_as_they_are():
+    X = np.array([[1.0], [2.0], [1.0], [1.0]])
+    data = MultiOutputData.from_list([(X, [1, 2, 3, 4])])
+    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_array_equal(data[0].rows, range(4))
+
+
+def test_repeated_rows_of_two_outputs_are_matched_one_by_one():
+    data = MultiOutputData.from_list([([1.0, 1.0], [1, 2]), ([1.0, 1.0, 1.0], [3, 4, 5])])
+    np.testing.assert_array_equal(data.X[:, 0], [1, 1, 1])
+    np.testing.assert_array_equal(data[1].rows, [0, 1, 2])
 
 
 def test_inputs_without_equal_rows_are_stacked_as_they_are(rng):
@@ -219,8 +232,9 @@ def test_inputs_without_equal_rows_are_stacked_as_they_are(rng):
 def test_merging_is_what_a_dictionary_of_rows_does(rng):
     X = [rng.integers(0, 3, (n, 2)).astype(float) for n in (9, 5, 7)]
     data = MultiOutputData.from_list([(x, np.arange(len(x))) for x in X])
-    seen = list(dict.fromkeys(tuple(row) for row in np.concatenate(X)))
-    np.testing.assert_array_equal(data.X, seen)
+    turns = [[(*row, x[:n].tolist().count(list(row))) for n, row in enumerate(x)] for x in X]
+    seen = list(dict.fromkeys(row for own in turns for row in own))
+    np.testing.assert_array_equal(data.X, [row[:2] for row in seen])
     for d, x in enumerate(X):
         np.testing.assert_array_equal(data.inputs(d), x)
 

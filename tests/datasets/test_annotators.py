@@ -6,9 +6,10 @@ import pytest
 from scipy.io import arff
 from scipy.spatial import cKDTree
 
-from mogp.datasets import annotators, store
+from mogp.datasets import annotator_tables, annotators, store
 from mogp.datasets.annotated_toys import annotators_synth_class, annotators_synth_reg
-from mogp.datasets.annotators import ENTRIES, TABLES
+from mogp.datasets.annotator_tables import TABLES
+from mogp.datasets.annotators import ENTRIES
 from mogp.datasets.formats.errors import DataFormatError
 from mogp.datasets.packaged import PACKAGED
 
@@ -171,7 +172,8 @@ def test_unknown_options_are_met_with_what_there_is(call, words):
 def test_unexpected_content_is_refused_with_the_file(name, text, words, tmp_path, monkeypatch):
     path = tmp_path / "table.data"
     path.write_text(text)
-    monkeypatch.setattr(annotators, "path_of", lambda *paths: path)
+    for module in (annotator_tables, annotators):
+        monkeypatch.setattr(module, "path_of", lambda *paths: path)
     with pytest.raises(DataFormatError, match=words) as problem:
         ENTRIES[name].load()
     assert str(path) in str(problem.value)

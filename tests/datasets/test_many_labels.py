@@ -10,7 +10,8 @@ from alike import assert_alike, assert_same_options
 from scipy import sparse
 
 from mogp.datasets import DataFormatError, DataUnavailableError
-from mogp.datasets.many_labels import CORPORA, ENTRIES, SHAPES
+from mogp.datasets.corpora import CORPORA
+from mogp.datasets.many_labels import ENTRIES, SHAPES
 
 TABLE = {
     "bibtex": (1836, 159, 4880, 2515),

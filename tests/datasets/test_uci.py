@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from mogp.datasets import bike, store, uci
+from mogp.datasets import bike, regression_tables, store, uci
 from mogp.datasets.formats.errors import DataFormatError
 from mogp.datasets.packaged import PACKAGED
 
@@ -118,7 +118,7 @@ def test_unknown_options_are_met_with_what_there_is(call, words):
 
 
 def test_a_table_of_another_width_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(uci, "path_of", lambda *paths: tmp_path / "yacht.txt")
+    monkeypatch.setattr(regression_tables, "path_of", lambda *paths: tmp_path / "yacht.txt")
     (tmp_path / "yacht.txt").write_text("1 2 3\n4 5 6\n")
     with pytest.raises(DataFormatError, match="expected 7"):
         uci.ENTRIES["yacht"].load()
