@@ -51,7 +51,7 @@ from mogp.book.runs.labels import REVEALED, label_run, labelled, sparse_steps
 from mogp.experiments import sweep
 from mogp.inducing import SubspacePoints, given_points, kmeans_points
 from mogp.likelihoods import BernoulliLabels
-from mogp.models.labels import LabelMOGP, Method, mlgpf
+from mogp.models import LabelMOGP, Method, mlgpf
 from mogp.optimizers import LBFGS
 from mogp.plotting import COLOURS
 from mogp.posteriors import Full

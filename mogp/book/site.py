@@ -1,5 +1,4 @@
-"""The book as a site and as a PDF: pages, executed chapters and generated tables go through Jupyter
-Book.
+"""The book as a site and as a PDF, by Jupyter Book.
 
 `build_site` works in three steps, each of which leaves the last good site alone until the next has
 succeeded:
@@ -74,9 +73,7 @@ def build_site(build: Path, *, strict: bool = True) -> Path:
 
 
 def build_pdf(build: Path) -> Path:
-    """Print the whole book to `<build>/mogp-book.pdf`: one long page, typeset and paged by
-    Chromium.
-    """
+    """Print the whole book to `<build>/mogp-book.pdf`, typeset and paged by Chromium."""
     from playwright.sync_api import sync_playwright
 
     browser_path = chromium()
@@ -134,8 +131,9 @@ def chromium() -> str:
 
 
 def assemble(build: Path) -> Path:
-    """Write the source tree that Jupyter Book reads, touching only what changed, and return its
-    folder.
+    """Write the source tree that Jupyter Book reads, and return its folder.
+
+    Only what changed is touched.
     """
     root = book_root()
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
@@ -174,8 +172,9 @@ def assemble(build: Path) -> Path:
 
 
 def _chapters(root: Path, build: Path, toc: dict[str, Any]) -> list[SiteChapter]:
-    """The chapters of `_toc.yml` whose sources exist, in its order; a source that it does not list
-    is an error.
+    """The chapters of `_toc.yml` whose sources exist, in its order.
+
+    A source that it does not list is an error.
     """
     sources = {
         source.path.relative_to(root).with_suffix("").as_posix(): source for source in chapters()
@@ -198,8 +197,9 @@ def _listed(toc: dict[str, Any]) -> list[str]:
 
 
 def _toc(toc: dict[str, Any], chapters: set[str], below: dict[str, list[str]]) -> dict[str, Any]:
-    """The table of contents with the chapters at hand only, and the generated pages below those
-    that list them.
+    """The table of contents with the chapters at hand only.
+
+    Generated pages stand below those that list them.
     """
     parts = []
     for part in toc["parts"]:
@@ -216,8 +216,9 @@ def _toc(toc: dict[str, Any], chapters: set[str], below: dict[str, list[str]]) -
 
 
 def _chapter_page(chapter: SiteChapter) -> nbformat.NotebookNode:
-    """The executed notebook as the site shows it: a line of facts under the title, solutions folded
-    away.
+    """The executed notebook as the site shows it.
+
+    A line of facts stands under the title, and solutions are folded away.
     """
     source = chapter.source.notebook()
     notebook = nbformat.read(chapter.executed, as_version=4) if chapter.has_run else source
@@ -344,8 +345,9 @@ def _recover(site: Path) -> None:
 
 
 def _swap_in(html: Path, site: Path) -> Path:
-    """Put a copy of `html` in the place of `site`; whoever reads the site meanwhile sees the old or
-    the new one.
+    """Put a copy of `html` in the place of `site`.
+
+    Whoever reads the site meanwhile sees the old or the new one.
     """
     fresh, old = site.with_name("site.new"), site.with_name("site.old")
     for leftover in (fresh, old):

@@ -25,8 +25,7 @@ as a deviation).
 
 
 def hmogp_synth_1(*, variant: Variant = "documents", repetition: int = 0, seed: int = 1) -> Dataset:
-    """Fifty outputs with three replicas of ten points, half of the points held out (Ma §5.4.1.1;
-    HMOGP-LV §5.1).
+    """Fifty outputs, three replicas, half of ten points held out (Ma §5.4.1.1; HMOGP-LV §5.1).
 
     f_d^r(x) = G(x, h_d) + F^r(x, h_d) with G ~ GP(0, k_H k_g) and F^1 … F^R i.i.d. GP(0, k_H k_f),
     k_g and k_f Matérn-3/2 with lengthscale 1 and variances 0.1 and 1, k_H a unit RBF, and noise of
@@ -44,8 +43,7 @@ def hmogp_synth_1(*, variant: Variant = "documents", repetition: int = 0, seed: 
 
 
 def hmogp_synth_2(*, variant: Variant = "documents", repetition: int = 0, seed: int = 1) -> Dataset:
-    """Fifty outputs with four replicas of ten points, one replica an output held out (Ma §5.4.1.2;
-    HMOGP-LV §5.2).
+    """Fifty outputs, four replicas of ten points, one held out (Ma §5.4.1.2; HMOGP-LV §5.2).
 
     The generator is that of `hmogp-synth-1`. Output d misses replica (d + `repetition`) mod 4, both
     counted from 0.
@@ -74,8 +72,7 @@ def hmogp_synth_3(
 def hmogp_synth_4(
     *, train_points: int = 1, variant: Variant = "documents", repetition: int = 0, seed: int = 1
 ) -> Dataset:
-    """Ten outputs with three replicas of ten points, the last output hardly observed (HMOGP-LV,
-    appendix C.1).
+    """Ten outputs, three replicas of ten points, the last hardly observed (HMOGP-LV, C.1).
 
     The generator is that of `hmogp-synth-1`. Of the last output, `train_points` (1 to 9) positions
     are observed, the same in all its replicas: the first of a permutation seeded by 9 +
@@ -90,9 +87,7 @@ def hmogp_synth_4(
 
 
 class _Hierarchy:
-    """One draw: D outputs, R replicas, ten points; rows ordered by output, then replica, then
-    point.
-    """
+    """One draw: D outputs, R replicas, ten points; rows by output, then replica, then point."""
 
     def __init__(self, name: str, D: int, R: int, variant: Variant, seed: int) -> None:
         if variant not in VARIANCES:
@@ -155,8 +150,9 @@ class _Hierarchy:
 
 
 def draw_product(x: Floats, H: Floats, rng: np.random.Generator) -> Floats:
-    """One draw [N] at (x_n, h_n) of GP(0, k_x k_h): k_x Matérn-3/2 of x [N], k_h an RBF of h [N,
-    Q], both unit.
+    """One draw [N] at (x_n, h_n) of GP(0, k_x k_h).
+
+    k_x is a unit Matérn-3/2 kernel of x [N], k_h a unit RBF of h [N, Q].
 
     The spectral density of a product of kernels on separate inputs is the product of theirs, so
     each of the random features has a frequency from the t with 3 degrees of freedom for x and one

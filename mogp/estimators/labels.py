@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mogp.data import Array
 from mogp.data.labels import LabelData, Matrix, unit_rows
-from mogp.models.labels import mlgpf
+from mogp.models import mlgpf
 from mogp.optimizers import Adam
 from mogp.training import fit
 

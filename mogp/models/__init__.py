@@ -33,7 +33,8 @@ from mogp.models.hierarchies import (
     lmc_stacked,
     lvmogp,
 )
-from mogp.models.labels import LabelMOGP, Method, mlgpf
+from mogp.models.label_methods import Method, mlgpf
+from mogp.models.labels import LabelMOGP
 from mogp.models.latent import LatentMOGP
 from mogp.models.new_outputs import add_outputs
 from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max

@@ -233,7 +233,7 @@ def test_sparse_inputs_have_the_bound_the_gradients_and_the_predictions_of_dense
                 one.predict_proba(own.X),
                 one.log_odds(own.X),
                 one.top_labels(own.X, 2).scores,
-                one.given(own.X, known),
+                one.given_labels(own.X, known),
                 one.predict_log_density(own)["labels"],
                 one.predict_f(own.X).var,
             ]
@@ -368,7 +368,7 @@ def test_single_precision_is_kept_from_inputs_to_predictions(method):
         assert g.dtype == tf.float32
         assert np.isfinite(tf.convert_to_tensor(g)).all()
     assert model.predict_f(data.X).mean.dtype == tf.float32
-    for table in (model.scores(data.X), model.predict_proba(data.X), model.given(data.X, np.eye(N, K))):
+    for table in (model.scores(data.X), model.predict_proba(data.X), model.given_labels(data.X, np.eye(N, K))):
         assert np.isfinite(table).all()
 
 
@@ -390,7 +390,8 @@ def test_answers_do_not_depend_on_the_size_of_blocks(data, monkeypatch):
     known = np.where(np.arange(K) < 3, signs(data), 0)
 
     def answers() -> list[np.ndarray]:
-        table = [model.scores(data.X), model.predict_proba(data.X), model.log_odds(data.X), model.given(data.X, known)]
+        table = [model.scores(data.X), model.predict_proba(data.X), model.log_odds(data.X)]
+        table.append(model.given_labels(data.X, known))
         return [*table, *model.top_labels(data.X, 2), model.predict_log_density(data)["labels"], model.elbo(data)]
 
     whole = answers()
@@ -410,7 +411,8 @@ def test_log_odds_and_densities_are_those_of_the_probabilities(data):
 
 def test_no_points_have_no_answers(data):
     model, none = build("ARD", data), np.empty((0, D))
-    assert model.scores(none).shape == model.predict_proba(none).shape == model.given(none, np.empty((0, K))).shape
+    assert model.scores(none).shape == model.predict_proba(none).shape == (0, K)
+    assert model.given_labels(none, np.empty((0, K))).shape == (0, K)
     assert model.top_labels(none, 2).labels.shape == (0, 2)
 
 
@@ -439,7 +441,7 @@ def test_the_most_probable_factors_minimise_the_printed_objective(data):
     model.prior.W.assign(3 * np.asarray(model.prior.W))
     known = np.array([[1, -1, 0, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, -1], [-1, 1, -1, 0, 0]])
     m, s, Phi, b = moments(model, data.X[:4])
-    found = model.given(data.X[:4], csr_array(known))
+    found = model.given_labels(data.X[:4], csr_array(known))
     for n, y in enumerate(known):
         o = np.flatnonzero(y)
 
@@ -463,7 +465,7 @@ def test_one_known_label_is_a_scalar_equation(data, sign):
         brentq(lambda t, n=n: t - f[n, o] - sign * v[n] * expit(-sign * t), -200, 200, xtol=1e-13) for n in range(N)
     ]
     expected = f + (s * Phi[o]) @ Phi.T * (sign * expit(-sign * np.array(root)))[:, None]
-    np.testing.assert_allclose(model.given(data.X, known), expected, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(model.given_labels(data.X, known), expected, rtol=1e-9, atol=1e-10)
 
 
 def test_what_is_unrelated_to_a_known_label_stays_and_nothing_known_changes_nothing(data):
@@ -473,9 +475,9 @@ def test_what_is_unrelated_to_a_known_label_stays_and_nothing_known_changes_noth
     Phi[3] -= Phi[2] * (Phi[3] * s[0] * Phi[2]).sum() / (Phi[2] * s[0] * Phi[2]).sum()
     model.prior.W.assign(Phi)
     known = np.zeros((1, K))
-    np.testing.assert_allclose(model.given(data.X[:1], known), model.scores(data.X[:1]), rtol=1e-8)
+    np.testing.assert_allclose(model.given_labels(data.X[:1], known), model.scores(data.X[:1]), rtol=1e-8)
     known[0, 2] = 1
-    change = model.given(data.X[:1], known) - model.scores(data.X[:1])
+    change = model.given_labels(data.X[:1], known) - model.scores(data.X[:1])
     assert abs(change[0, 3]) < 1e-8
     assert np.abs(change[0, [0, 1, 2, 4]]).min() > 1e-4
 
@@ -486,7 +488,7 @@ def test_far_and_contradictory_labels_converge(data):
     model.prior.W.assign(30 * np.asarray(model.prior.W))
     model.prior.bias.assign(np.full(K, -200.0))
     m, s, Phi, b = moments(model, data.X)
-    found = model.given(data.X, np.ones((N, K)))
+    found = model.given_labels(data.X, np.ones((N, K)))
     h = np.linalg.lstsq(Phi, (found - b).T, rcond=None)[0].T
     slope = (expit(-found) @ Phi) - (h - m) / s
     np.testing.assert_allclose(slope, 0, atol=1e-5 * np.abs((h - m) / s).max())
@@ -501,7 +503,7 @@ def test_priors_without_loadings_or_biases_can_be_asked_too(data):
     )
     known = np.zeros((N, K))
     known[:, 0] = 1
-    change = model.given(data.X, known) - model.scores(data.X)
+    change = model.given_labels(data.X, known) - model.scores(data.X)
     assert (change[:, 0] > 0.1).all()
     np.testing.assert_allclose(change[:, 1:], 0, atol=1e-12)
 
@@ -612,9 +614,9 @@ def test_questions_that_make_no_sense_say_why(data):
         with pytest.raises(ValueError, match=r"expected \[N, 4\]"):
             ask(np.ones((3, D + 1)))
     with pytest.raises(ValueError, match=r"known has shape \(12, 4\); expected \(12, 5\)"):
-        model.given(data.X, np.zeros((N, K - 1)))
+        model.given_labels(data.X, np.zeros((N, K - 1)))
     with pytest.raises(ValueError, match=r"known has entries \[2"):
-        model.given(data.X, np.full((N, K), 2))
+        model.given_labels(data.X, np.full((N, K), 2))
 
 
 def test_data_of_another_kind_or_size_are_refused_before_training(data):

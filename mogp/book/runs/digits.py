@@ -70,8 +70,7 @@ def _digit_model(
 
     from mogp.inducing import kmeans_points
     from mogp.likelihoods import RobustMax
-    from mogp.models import SparseMOGP
-    from mogp.models.labels import mlgpf
+    from mogp.models import SparseMOGP, mlgpf
     from mogp.posteriors import Full
     from mogp.priors import Independent
 

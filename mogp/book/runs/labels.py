@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from mogp.inducing import InducingPoints
-    from mogp.models.labels import Method
+    from mogp.models import Method
 
 DEPTHS = (1, 3, 5)
 """Of the precisions at k that are followed."""
@@ -81,7 +81,7 @@ def label_run(
 
     Args:
         data, source, rows: see `labelled`.
-        method: name of the variant (`mogp.models.labels.Method`). Those with AG are trained by
+        method: name of the variant (`mogp.models.Method`). Those with AG are trained by
             RMSProp.
         factors, inducing, rank, negatives: sizes of the model, see `mlgpf`.
         steps, batch, rate: of training; `falling` lets the step size fall to nothing over the last
@@ -107,7 +107,7 @@ def label_run(
     """
     import gpflow
 
-    from mogp.models.labels import Method, mlgpf
+    from mogp.models import Method, mlgpf
 
     train, test = labelled(data, source, rows)
     chosen = Method.parse(method)
@@ -166,7 +166,7 @@ def sparse_steps(
     from scipy.sparse import csr_array
 
     from mogp.inducing import SubspacePoints, given_points
-    from mogp.models.labels import Method, mlgpf
+    from mogp.models import Method, mlgpf
 
     rng = np.random.default_rng(seed)
     starts = np.arange(rows + 1) * words
@@ -253,7 +253,7 @@ def _coordinates(
 
 def _start_as_parsimonious(model: Any, method: Method, train: LabelData, seed: int) -> None:
     """Give a full posterior the moments of the parsimonious one that `mlgpf` starts with."""
-    from mogp.models.labels import mlgpf
+    from mogp.models import mlgpf
 
     parsimonious = replace(method, parsimonious=True)
     other = mlgpf(
@@ -294,7 +294,8 @@ def _revealed(model: Any, test: LabelData) -> dict[str, Array]:
         known = csr_array((np.ones(len(where[0]), np.int8), where), shape=test.Y.shape)
         others = csr_array((test.Y - known).astype(np.int8))
         others.eliminate_zeros()
-        for name, scores in (("unaware", plain.copy()), ("aware", model.given(test.X, known))):
+        aware = model.given_labels(test.X, known)
+        for name, scores in (("unaware", plain.copy()), ("aware", aware)):
             scores[where] = -np.inf
             found[name].append(_precisions(others, top_labels(scores, DEPTHS[-1])))
     return {name: np.array(values) for name, values in found.items()}

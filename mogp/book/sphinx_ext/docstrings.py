@@ -129,9 +129,7 @@ def _table(block: list[str]) -> list[str]:
 
 
 def _bullets(block: list[str]) -> list[str]:
-    """A list, with the empty line before it and the aligned continuation lines that
-    reStructuredText asks for.
-    """
+    """A list, with an empty line before it and aligned lines, as reStructuredText asks for."""
     out: list[str] = []
     hang = ""
     for line in block:

@@ -14,7 +14,7 @@ from mogp import fit, metrics
 from mogp.book.runs.digits import digit_run
 from mogp.book.runs.labels import EDGES, REVEALED, label_run, labelled, reliability, sparse_steps
 from mogp.models import labels as label_models
-from mogp.models.labels import mlgpf
+from mogp.models import mlgpf
 from mogp.optimizers import Adam
 
 SMALL = {"factors": 2, "inducing": 4, "steps": 2, "batch": 10, "looks": 1, "rows": 30}
@@ -46,7 +46,7 @@ def test_a_run_is_a_fit_to_the_training_points_and_a_ranking_of_the_test_points(
     for n in range(test.num_points):
         own = test.Y[[n]].indices[: REVEALED[1]]
         signs[n, own], others[n, own] = 1, 0
-    for name, scores in (("unaware", model.scores(test.X)), ("aware", model.given(test.X, csr_array(signs)))):
+    for name, scores in (("unaware", model.scores(test.X)), ("aware", model.given_labels(test.X, csr_array(signs)))):
         scores[signs == 1] = -np.inf
         expected = [100 * metrics.precision_at(others, metrics.top_labels(scores, 5), k) for k in (1, 3, 5)]
         np.testing.assert_allclose(found[name][1], expected)
