@@ -38,13 +38,16 @@ def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covaria
     [[1.0, 1.0], [1.0, 1.0]]
     """
 
+    # The gradient depends on the factor alone, not on the jitters tried: it need not go through
+    # the loop.
     @tf.custom_gradient
     def factor(K: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
         L, _ = cholesky_and_jitter(K, jitter, name)
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            """`½ (G + Gᵀ)` with `G = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹`, where `Φ` keeps the lower triangle and half
-            the diagonal.
+            """`½ (G + Gᵀ)` with `G = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹`.
+
+            `Φ` keeps the lower triangle and half the diagonal.
             """
             inner = tf.linalg.band_part(tf.linalg.matmul(L, upstream, adjoint_a=True), -1, 0)
             inner = tf.linalg.set_diag(inner, 0.5 * tf.linalg.diag_part(inner))
@@ -147,6 +150,7 @@ def cholesky_and_jitter(
         with tf.control_dependencies([tf.debugging.Assert(~tf.reduce_any(failed(better)), said)]):
             return tf.identity(better), more
 
+    # Nearly always the first attempt succeeds, and the loop is never entered.
     factor: tuple[tf.Tensor, tf.Tensor] = tf.cond(
         tf.reduce_any(failed(L)), repaired, lambda: (L, added)
     )

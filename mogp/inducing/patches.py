@@ -93,6 +93,7 @@ def patch_subset(
         raise ValueError(f"{count} inducing patches were asked for; at least 1 is needed.")
     X = data.X if isinstance(data, MultiOutputData) else np.asarray(data, dtype=float)
     rng = np.random.default_rng(seed)
+    # Patches repeat: those of some images are as good a choice, and sorting all takes memory.
     images = X if len(X) <= _IMAGES else X[rng.choice(len(X), _IMAGES, replace=False)]
     distinct = np.unique(patches.cut(images).reshape(-1, patches.length), axis=0)
     if count > len(distinct):

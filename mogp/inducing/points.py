@@ -112,7 +112,7 @@ class ReplicaPoints(InducingPoints):
         if self.replica.shape != tuple(self.Z.shape[:-1]):
             raise ValueError(
                 f"replica numbers have shape {self.replica.shape}; expected"
-                f" {tuple(self.Z.shape[:-1])}, one a point."
+                f" {tuple(self.Z.shape[:-1])}, one for each point."
             )
 
     @property
@@ -243,6 +243,7 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     for d, own in enumerate(data.outputs):
         replica = np.zeros(len(own), np.int64) if own.replica is None else own.replica
         rows = np.column_stack([data.inputs(d), replica])
+        # Shifted by the output's share of a stride: outputs with common inputs take different ones.
         places = (np.arange(count) + d / data.num_outputs) * len(own) / count
         taken.append(rows[places.astype(int)] if len(own) else rows)
     distinct = np.unique(np.concatenate(taken), axis=0)

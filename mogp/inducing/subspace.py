@@ -108,6 +108,7 @@ class SubspacePoints(InducingPoints):
         if not self.unit:
             return A, lengths
         unit = A * tf.math.rsqrt(tf.maximum(lengths, _SMALLEST_SQUARE))[:, None]
+        # Points too short to be scaled keep the length that `l2_normalize` would leave them.
         return unit, tf.where(
             lengths > _SMALLEST_SQUARE, tf.ones_like(lengths), lengths / _SMALLEST_SQUARE
         )
@@ -176,6 +177,7 @@ def leading_directions(X: Matrix, rank: int, seed: int = 0) -> npt.NDArray[np.fl
             f"rank={rank}; inputs of shape {X.shape} have 1 to {most} singular vectors."
         )
     directions: npt.NDArray[np.float64]
+    # `svds` needs rank < most, and is slower than a dense SVD for most of the singular vectors.
     if rank == most or (rank > most // 2 and most <= 4000):
         directions = np.linalg.svd(X.toarray() if is_sparse(X) else X, full_matrices=False)[2][
             :rank

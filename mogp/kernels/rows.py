@@ -71,7 +71,7 @@ def kernels_of(stack: KernelStack, rows: tf.Tensor) -> KernelStack:
         return stack.take(rows)
     if any(kernel is not stack.kernels[0] for kernel in stack.kernels):
         raise ValueError(
-            f"{len(stack)} kernels with variables of their own cannot be picked from inside a"
+            f"{len(stack)} kernels with separate variables cannot be picked from inside a"
             " compiled graph; use KernelRows(kernel, count), or one kernel for all."
         )
     return KernelStack(stack.kernels[: int(rows.shape[0])])

@@ -85,6 +85,7 @@ def draw(distribution: tfd.Distribution, dtype: tf.DType, seed: int | TensorType
     """A draw [..., N, 1] from a distribution of batch shape [..., N] that depends on the seed and
     on nothing else.
     """
+    # A seed of 64 bits as the pair of 32 that stateless sampling takes.
     pair = (
         np.array([seed], np.int64).view(np.int32)
         if isinstance(seed, int | np.integer)

@@ -50,6 +50,7 @@ class Bernoulli(DistributionLikelihood):
     def _predict_mean_and_var(
         self, X: TensorType, Fmu: TensorType, Fvar: TensorType
     ) -> MeanAndVariance:
+        # Quadrature weights sum to one only up to rounding.
         p = tf.minimum(self.quadrature(tf.sigmoid, Fmu, Fvar), 1.0)
         return p, p - p**2
 

@@ -167,6 +167,7 @@ class Softmax(gpflow.likelihoods.Softmax, ReadsFunctions):
         most = min(
             100, max(1, _NUMBERS_AT_ONCE // ((numbers or self.num_classes) * max(rows or 1, 1)))
         )
+        # Blocks of equal size, so that the draws are the same however many fit at a time.
         block = max(b for b in range(1, most + 1) if self.prediction_samples % b == 0)
         blocks = [self.prediction_samples // block, block, *shape]
         fixed = tf.cast(np.random.default_rng(self.seed).standard_normal(blocks), dtype)

@@ -48,6 +48,7 @@ def hll(log_density: ArrayLike, *, scale: float = 1.0, average: bool = False) ->
         raise ValueError(
             f"scale is {scale}; expected the positive number that the targets were divided by."
         )
+    # Densities of paths are averaged in logarithms: they may be too small to exponentiate.
     paths = np.atleast_2d(log_p)
     points = np.logaddexp.reduce(paths, axis=0) - np.log(len(paths)) - np.log(scale)
     return float(np.mean(points) if average else np.sum(points))
@@ -262,6 +263,7 @@ def crps(y: ArrayLike, samples: ArrayLike) -> float:
         )
     count = len(draws)
     ranked = np.sort(draws, axis=0)
+    # The sum of |a - b| over all pairs, from sorted draws: O(S log S), with no table of pairs.
     place = (2 * np.arange(1, count + 1) - count - 1).reshape(-1, *[1] * target.ndim)
     spread = 2 * np.sum(place * ranked, axis=0) / (count * (count - 1))
     return float(np.mean(np.mean(np.abs(draws - target), axis=0) - 0.5 * spread))

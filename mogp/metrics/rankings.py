@@ -187,6 +187,7 @@ def top_labels(scores: ArrayLike | csr_matrix, k: int) -> Ints:
 
 def _candidates(block: NDArray[Any], depth: int) -> tuple[Ints, Ints, NDArray[Any]]:
     """Rows, columns and values of the entries that no `depth` others of their row exceed."""
+    # `>= least` keeps all ties of the last place, so that `_ranked` can settle them by label.
     least = np.partition(block, block.shape[1] - depth, axis=1)[:, [block.shape[1] - depth]]
     rows, columns = np.nonzero((block >= least) | np.isnan(block))
     return rows, columns, block[rows, columns]
@@ -206,6 +207,7 @@ def _ranked(rows: Ints, columns: Ints, values: NDArray[Any], block: range, depth
     rows, columns, values = rows[kept], columns[kept], values[kept]
     order = np.lexsort((columns, -values, rows))
     rows, columns = rows[order], columns[order]
+    # The first place of each row is where its number first occurs among the sorted rows.
     place = np.arange(len(rows)) - np.searchsorted(rows, rows)
     first = place < depth
     ranking = np.full((len(block), depth), -1, dtype=np.int64)
@@ -248,6 +250,7 @@ def _discounted_share(Y: csr_matrix, k: int) -> Array:
 def _mean_gain(Y: csr_matrix, ranking: Ints, worth: Array, share: Array) -> float:
     N, K = Y.shape
     row = np.arange(N)
+    # Pairs (row, label) as single numbers: one search, and no dense table of labels.
     true = np.repeat(row, np.diff(Y.indptr)) * K + Y.indices
     hit = (ranking >= 0) & np.isin(row[:, None] * K + ranking, true)
     gain = np.where(hit, worth[ranking], 0.0)

@@ -42,7 +42,7 @@ class Exploratory(GradientOptimizer):
     def __init__(self, samples: int, seed: int) -> None:
         if samples < 0:
             raise ValueError(
-                f"samples={samples}; give the number of draws a step, or 0 to evaluate at the mean."
+                f"samples={samples}; give the draws in a step, or 0 to evaluate at the mean."
             )
         self.samples, self.seed = samples, seed
 
@@ -104,6 +104,7 @@ class Exploratory(GradientOptimizer):
         return seen._replace(curvature=self.parameters.flatten(seen.gradients) ** 2)
 
     def _noise(self, draw: tf.Tensor | int) -> tf.Tensor:
+        # Stateless: a run resumed at step t draws what it would have drawn.
         number = self._steps * max(self.samples, 1) + draw
         seed = tf.stack([tf.constant(self.seed, tf.int64), number])
         return tf.random.stateless_normal([self.parameters.size], seed, dtype=self.parameters.dtype)

@@ -193,6 +193,7 @@ class _Moves:
         )
         old = tf.convert_to_tensor(self.scale)
         location, scale = self._step(now, old, g, by_scale, gamma, momentum, before)
+        # Latents that are not chosen keep their values, and their memory for the momentum.
         self.before.assign(tf.where(chosen, self.own[0], self.before))
         self.own[0].assign(tf.where(chosen, tf.transpose(location), self.own[0]))
         which = chosen[:, None, None] if old.shape.rank == 3 else chosen

@@ -47,9 +47,8 @@ def natural_step(
     eye = tf.eye(P.shape[-1], dtype=P.dtype)
 
     def factor(beta: tf.Tensor) -> tf.Tensor:
-        """Upper `U` with `U Uᵀ = I + β P`: the lower factor of the matrix read backwards, read
-        backwards.
-        """
+        """Upper `U` with `U Uᵀ = I + β P`."""
+        # TensorFlow has lower factors only: turned round by 180°, one of them is upper.
         C = eye + beta[..., None, None] * P
         return tf.reverse(tf.linalg.cholesky(tf.reverse(C, [-2, -1])), [-2, -1])
 
@@ -74,6 +73,7 @@ def natural_step(
     new_m = m - beta[..., None] * tf.linalg.matvec(
         new_L, tf.linalg.matvec(new_L, by_m, transpose_a=True)
     )
+    # V_{t+1} V_t⁻¹ d = L_{t+1} U⁻¹ L_t⁻¹ d: two triangular solves, no inverse.
     if momentum:
         assert before is not None
         change = tf.linalg.triangular_solve(L, (m - before)[..., None])

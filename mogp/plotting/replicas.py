@@ -126,6 +126,7 @@ def replica_panels(
         panels[row, 0].set_ylabel(headings[row], fontsize=9.5 if crowded else 11.5)
     chosen = list(outputs)
     widest = np.nan_to_num(dev[chosen], nan=0.0)
+    # A few very wide bands must not flatten all curves: quantiles, not extremes.
     low = min(np.min(np.concatenate(seen)), np.quantile(mu[chosen] - 2 * widest, 0.02))
     high = max(np.max(np.concatenate(seen)), np.quantile(mu[chosen] + 2 * widest, 0.98))
     for (row, r), ax in np.ndenumerate(panels):

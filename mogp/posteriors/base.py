@@ -63,8 +63,7 @@ class Posterior(gpflow.Module, ABC):
         """
         if self.copies:
             raise ValueError(
-                "this posterior already belongs to a model; give every model a posterior of its"
-                " own."
+                "this posterior already belongs to a model; give every model a new one."
             )
         self.copies = copies
         self._create(kernels * copies, inducing)
@@ -133,5 +132,6 @@ def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
 
 def by_latent(values: tf.Tensor) -> tf.Tensor:
     """`[R, G, …]` as `[L, …]`."""
+    # The static shape where it is known: later code reads it while the graph is traced.
     inner = values.shape[2:] if values.shape[2:].is_fully_defined() else tf.shape(values)[2:]
     return tf.reshape(values, tf.concat([[-1], inner], 0))

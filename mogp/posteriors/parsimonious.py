@@ -47,6 +47,7 @@ class Parsimonious(Posterior):
 
     def _create(self, latents: int, inducing: int) -> None:
         dtype = gpflow.default_float()
+        # Kept off zero: K + Sigma is factorised without jitter.
         bounded = tfp.bijectors.Chain(
             [tfp.bijectors.Shift(np.asarray(1e-6, dtype)), tfp.bijectors.Softplus()]
         )

@@ -156,10 +156,13 @@ class _Mixed(Conditional):
         independent: bool = False,
     ) -> Marginals:
         both = tf.concat([reference[:, None], functions], 1)
+        # Without mixing the functions are independent anyway.
         if independent or self._W is None:
             f = self.marginals(both, rows)
             return Marginals(f.mean[:, 1:] - f.mean[:, :1], f.var[:, 1:] + f.var[:, :1])
         mean, var = self._by_input(rows)
+        # A difference of functions is a mixture too, with the difference of the weights: its
+        # variance needs no covariance between the functions.
         W = tf.gather(self._W, both)
         W = W[:, 1:] - W[:, :1]
         offset = 0

@@ -177,7 +177,7 @@ def test_copies_of_a_kernel_share_one_factor():
 
 def test_a_posterior_serves_one_model_only():
     posterior = built("whitened")
-    with pytest.raises(ValueError, match="a posterior of its own"):
+    with pytest.raises(ValueError, match="give every model a new one"):
         posterior.build(1, 1, 3)
 
 
