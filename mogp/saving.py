@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from gpflow.utilities import parameter_dict, read_values
 
-_FORMAT = 1
+_FORMAT = 2
 _PACKAGES = ("mogp-companion", "gpflow", "tensorflow-probability", "tf-keras", "numpy")
 
 
@@ -91,7 +91,8 @@ def _check_versions(meta: dict[str, Any], path: Path) -> None:
         then = meta.get("versions", {}).get("mogp-companion", "an unknown version")
         raise ValueError(
             f"{path} has format {meta.get('format')}, this version of mogp reads format {_FORMAT}. "
-            f"It was written with mogp-companion {then}: install that, or train again."
+            f"It was written with mogp-companion {then}: install that"
+            f" (pip install mogp-companion=={then}), or train again."
         )
     for name, then in meta["versions"].items():
         now = version(name)

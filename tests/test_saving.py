@@ -149,9 +149,19 @@ def test_another_minor_version_loads_with_a_warning(small, tmp_path):
     np.testing.assert_array_equal(loaded.prior.W, small.prior.W)
 
 
+def test_a_file_of_the_first_edition_is_refused_with_the_version_to_install(small, tmp_path):
+    def first_edition(meta):
+        meta.update(format=1)
+        meta["versions"]["mogp-companion"] = "0.1.0"
+
+    path = rewritten(mogp.save(small, tmp_path / "m.mogp"), first_edition)
+    with pytest.raises(ValueError, match=r"format 1, this version of mogp reads format 2.*mogp-companion==0\.1\.0"):
+        mogp.load(path)
+
+
 def test_another_format_is_refused(small, tmp_path):
     path = rewritten(mogp.save(small, tmp_path / "m.mogp"), lambda meta: meta.update(format=99))
-    with pytest.raises(ValueError, match="has format 99, this version of mogp reads format 1"):
+    with pytest.raises(ValueError, match="has format 99, this version of mogp reads format 2"):
         mogp.load(path)
 
 

@@ -94,6 +94,7 @@ def read_inputs(X: Any, columns: Sequence[InputColumn], what: str = "X") -> Arra
         columns: `P` of them.
         what: how errors call `X`.
 
+    >>> import pandas as pd
     >>> day = InputColumn("day", date=True)
     >>> read_inputs(pd.DataFrame({"y": [5], "day": [pd.Timestamp("1970-01-02 12:00")]}), [day])
     array([[1.5]])
@@ -129,6 +130,7 @@ def recognise_inputs(X: Any, what: str = "X") -> tuple[Array, tuple[InputColumn,
         X: a frame, or an array `[N, P]` or `[N]`.
         what: how errors call it.
 
+    >>> import numpy as np
     >>> recognise_inputs(np.array(["1970-01-02"], "datetime64[D]"))
     (array([[1.]]), (InputColumn(name=None, date=True),))
     """
@@ -148,6 +150,7 @@ def give_back(values: Any, column: InputColumn) -> Any:
         values: `[N]` array or series.
         column: the column that they are of.
 
+    >>> import numpy as np
     >>> give_back(np.array([0.5]), InputColumn(date=True))
     array(['1970-01-01T12:00:00.000000000'], dtype='datetime64[ns]')
     """

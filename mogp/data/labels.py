@@ -37,6 +37,7 @@ class LabelData:
         Y: `[N, K]`, CSR of ones, indices sorted.
         name: of the one output that the labels are, in errors and tables.
 
+    >>> import numpy as np
     >>> data = LabelData.of(np.eye(3), np.array([[1, 0], [1, 1], [0, 0]]))
     >>> data
     LabelData(3 points with 2 labels, 1.0 a point; 3 dense inputs)
@@ -66,6 +67,7 @@ class LabelData:
             normalise: divide every row of `X` by its length (rows of zeros stay).
             name: see above.
 
+        >>> import numpy as np
         >>> LabelData.of(np.eye(2), [[0], [2, 1]]).Y.toarray()
         array([[1, 0, 0],
                [0, 1, 1]], dtype=int8)
@@ -127,6 +129,7 @@ class LabelData:
         Args:
             rows: their positions, or a mask `[N]`.
 
+        >>> import numpy as np
         >>> LabelData.of(np.eye(3), [[0], [1], []]).take([2, 0]).X
         array([[0., 0., 1.],
                [1., 0., 0.]])
@@ -140,6 +143,7 @@ class LabelData:
             test: share of the points that is held out.
             seed: of the draw.
 
+        >>> import numpy as np
         >>> [part.num_points for part in LabelData.of(np.eye(4), [[0]] * 4).split(test=0.25)]
         [3, 1]
         """
@@ -176,6 +180,8 @@ def is_sparse(X: Any) -> TypeGuard[csr_array]:
     Args:
         X: anything.
 
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
     >>> is_sparse(np.eye(2)), is_sparse(csr_array(np.eye(2)))
     (False, True)
     """
@@ -189,6 +195,7 @@ def sparse_rows(X: Any) -> csr_array:
     Args:
         X: `[N, P]`, sparse in any form.
 
+    >>> from scipy.sparse import coo_array
     >>> sparse_rows(coo_array(([1, 2], ([0, 0], [1, 1])), shape=(1, 2))).toarray()
     array([[0., 3.]])
     """
@@ -206,6 +213,7 @@ def unit_rows(X: Matrix) -> Matrix:
     Args:
         X: `[N, P]`, dense or CSR.
 
+    >>> import numpy as np
     >>> unit_rows(np.array([[3e200, 4e200], [0.0, 0.0]]))
     array([[0.6, 0.8],
            [0. , 0. ]])

@@ -24,6 +24,7 @@ class Output:
         replica: `[N_d]` replica number of each row, or None.
         classes: names of the classes 0 … C-1 that `Y` holds, or None if targets came as numbers.
 
+    >>> import numpy as np
     >>> one = np.ones((2, 1))
     >>> len(Output("rain", np.arange(2), one, one > 0))
     2
@@ -61,6 +62,7 @@ def make_output(
         replica: `[N_d]` labels, or None.
         classes: names of classes.
 
+    >>> import numpy as np
     >>> y = np.array([[1.0, np.nan], [3.0, 4.0]])
     >>> make_output("a", np.arange(2), y, np.isfinite(y), None).Y.tolist()
     [[1.0, 4.0], [3.0, 4.0]]

@@ -45,6 +45,7 @@ class MultiOutputData:
             with replica 0 of another) or crossed with them (the same number is the same replica in
             every output). False where there are no replicas.
 
+    >>> import numpy as np
     >>> Y = np.array([[1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
     >>> data = MultiOutputData.from_arrays(np.zeros((3, 2)), Y, names=["rain", "wind"])
     >>> data
@@ -148,6 +149,7 @@ class MultiOutputData:
                 codes of classes from; `inputs` and `targets` may then be left out. Outputs that the
                 table does not have are empty.
 
+        >>> import pandas as pd
         >>> table = pd.DataFrame({"hour": [0, 1], "rain": [0.5, None], "sky": ["blue", "grey"]})
         >>> data = MultiOutputData.from_table(table, "hour", ["rain", "sky"])
         >>> test = MultiOutputData.from_table(table.iloc[1:], like=data)
@@ -182,6 +184,7 @@ class MultiOutputData:
             nested: whether replicas are nested in outputs.
             like: see `from_table`.
 
+        >>> import pandas as pd
         >>> table = pd.DataFrame({"x": [1, 1], "output": ["b", "a"], "target": [3.0, 4.0]})
         >>> MultiOutputData.from_long(table, "x")
         MultiOutputData(2 outputs over 1 inputs of dimension 1; 'b': 1, 'a': 1)
@@ -316,6 +319,7 @@ class MultiOutputData:
             test: share of the rows, between 0 and 1.
             seed: of the draw.
 
+        >>> import numpy as np
         >>> data = MultiOutputData.from_arrays(np.arange(8.0), np.arange(8.0))
         >>> [part.sizes for part in data.split(test=0.25)]
         [(6,), (2,)]

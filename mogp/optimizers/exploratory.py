@@ -42,7 +42,7 @@ class Exploratory(GradientOptimizer):
     def __init__(self, samples: int, seed: int) -> None:
         if samples < 0:
             raise ValueError(
-                f"samples={samples}; give the draws in a step, or 0 to evaluate at the mean."
+                f"samples={samples}; give the number of draws in a step, or 0 to use the mean."
             )
         self.samples, self.seed = samples, seed
 
