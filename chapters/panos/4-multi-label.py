@@ -1179,7 +1179,7 @@ chapter.claim(
 #
 # $$\hat{\mathbf h}=\arg\min_{\mathbf h}\sum_{k\in o}\mathrm{softplus}\big(-y_k(\boldsymbol\phi_k^\top\mathbf h+b_k)\big)+\tfrac12\sum_p\frac{(h_p-m_p)^2}{s_p}.$$
 #
-# This is `model.given(X, known)`, by Newton's method. Points with one label score zero in both columns.
+# This is `model.given_labels(X, known)`, by Newton's method. Points with one label score zero in both columns.
 
 # %%
 MODEL_15 = {s: "SE-PP-AG" if s == "mediamill" else "LINEAR-PP-AG" for s in settings.parsimonious}

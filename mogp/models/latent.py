@@ -38,21 +38,20 @@ _MOST_EMPTY = 10
 class LatentMOGP(ReadsReplicas, MOGP):
     r"""A GP over inputs and outputs, where output $d$ is a point $h_d$ of a latent space.
 
-    $$\mathrm{cov}[f_d(x), f_{d'}(x') \mid H] = k_H(h_d, h_{d'})\, k_X(x, x'), \qquad h_d \sim N(0,
-      I),$$
+    $$\mathrm{cov}[f_d(x), f_{d'}(x') \mid H] = k_H(h_d, h_{d'})\, k_X(x, x'),
+      \qquad h_d \sim N(0, I),$$
 
-    where $x$ includes the number of a replica, and $k_X$ may read it (`mogp.kernels.hierarchical`).
-      The inducing
-    variables $U$ `[M_X, M_H]` lie on a grid of inputs $Z^X$ and latent points $Z^H$: with
-    $K_X = L_X L_X^\top$ and $K_H = L_H L_H^\top$ their covariance is $K_H \otimes K_X$. The
-      posterior is
-    $q(U)\,q(H)$, with
+    where $x$ includes the number of a replica, and $k_X$ may read it
+    (`mogp.kernels.hierarchical`). The inducing variables $U$ `[M_X, M_H]` lie on a grid of inputs
+    $Z^X$ and latent points $Z^H$: with $K_X = L_X L_X^\top$ and $K_H = L_H L_H^\top$ their
+    covariance is $K_H \otimes K_X$. The posterior is $q(U)\,q(H)$, with
 
-    $$U = L_X V L_H^\top, \quad \mathrm{vec}(V) \sim N(\mathrm{vec}(\tilde M),\, T_H T_H^\top
-      \otimes T_X T_X^\top), \qquad h_d \sim N(\mu_d, \mathrm{diag}\,s_d).$$
+    $$U = L_X V L_H^\top, \quad
+      \mathrm{vec}(V) \sim N(\mathrm{vec}(\tilde M),\, T_H T_H^\top \otimes T_X T_X^\top),
+      \qquad h_d \sim N(\mu_d, \mathrm{diag}\,s_d).$$
 
     Under $q$ the function of output $d$ at row $n$, with $a_n = L_X^{-1} k_X(Z^X, x_n)$, has the
-      moments
+    moments
 
     $$m_{dn} = a_n^\top \tilde M L_H^{-1} \Psi_d,$$
     $$e_{dn} = k_{H}k_{nn} - \mathrm{Tr}(K_H^{-1}\Phi_d)\, |a_n|^2
@@ -60,18 +59,15 @@ class LatentMOGP(ReadsReplicas, MOGP):
       + a_n^\top \tilde M L_H^{-1} \Phi_d L_H^{-\top} \tilde M^\top a_n,$$
 
     $\Psi_d = \mathbb E\,k_H(Z^H, h_d)$ and $\Phi_d = \mathbb E\,k_H(Z^H, h_d) k_H(h_d, Z^H)$, so
-      that for Gaussian
-    targets
+    that for Gaussian targets
 
     $$\mathcal L = \sum_{dn} \Big[-\tfrac12 \log 2\pi\sigma_d^2
       - \frac{y_{dn}^2 - 2 y_{dn} m_{dn} + e_{dn}}{2\sigma_d^2}\Big]
       - \mathrm{KL}[q(U)\|p(U)] - \mathrm{KL}[q(H)\|p(H)].$$
 
-    Where all outputs are observed at the same inputs, the sum over outputs is taken first and costs
-      no more than one
-    output does. Other likelihoods have the expectation over $q(f_{dn} \mid h)$ by their own rule
-      inside a
-    Gauss-Hermite rule over $q(h_d)$.
+    Where all outputs are observed at the same inputs, the sum over outputs is taken first and
+    costs no more than one output does. Other likelihoods have the expectation over
+    $q(f_{dn} \mid h)$ by their own rule inside a Gauss-Hermite rule over $q(h_d)$.
 
     Args:
         kernel: $k_X$, on `[x, replica]`.
@@ -80,13 +76,12 @@ class LatentMOGP(ReadsReplicas, MOGP):
         latent_inducing: $Z^H$, `[M_H, Q_H]`.
         latent_mean: $\mu$, `[D, Q_H]`.
         latent_var: $s$, `[D, Q_H]` or one number.
-        likelihood: None for Gaussian targets with a noise variance of its own for each output, or a
-          GPflow likelihood
-            of one function that all outputs share.
+        likelihood: None for Gaussian targets with a noise variance for each output, or a
+            likelihood of one function that all outputs share.
         noise: start value of the noise variances, `[D]` or one number.
         names: of the outputs.
         nodes: of the Gauss-Hermite rule over each latent dimension (from four dimensions on, 64
-          quasi-random points).
+            quasi-random points).
     """
 
     def __init__(

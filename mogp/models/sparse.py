@@ -37,14 +37,13 @@ class SparseMOGP(NamedOutputs, MOGP):
         u_l)],\qquad \beta = 1.$$
 
     Likelihoods that read the functions themselves (`Softmax`, `AugmentReduce`) have the expectation
-      under the joint
-    $q$ of a row in place of the product of marginals.
+    under the joint $q$ of a row in place of the product of marginals.
 
     Args:
         prior: how latent GPs make functions: `Independent`, `LMC`, `ICM`, `CPM`.
         inducing: the inducing variables: `kmeans_points(data, M, sets=len(kernels))` and the like.
         likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or
-          a `PerOutput`.
+            a `PerOutput`.
         posterior: the variational family; `Full()` (whitened) if None.
         names: the outputs' names; those of the likelihood's dict, or "output 0", … if None.
         kl_weight: $\beta$; anything but 1 gives up the bound for a tempered one.
