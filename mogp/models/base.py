@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
+from gpflow.utilities import multiple_assign, read_values
 
 from mogp.data import LabelData, MultiOutputData
-from mogp.optimizers import Problem
+from mogp.optimizers import Optimizer, Problem
 
 Data = MultiOutputData | LabelData
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a training: most models have one, `GPAR` one for each layer.
+
+    Attributes:
+        name: what is trained.
+        problem: makes what is minimised, when it is the stage's turn.
+        optimizer: what it is minimised with unless the caller of `fit` says otherwise; None for
+            Adam.
+    """
+
+    name: str
+    problem: Callable[[], Problem]
+    optimizer: Optimizer | None = None
 
 
 class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
@@ -21,6 +39,8 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     A family says what it can be trained on (`check`), how it reads data (`batches`) and what it
     maximises (`elbo`).
     """
+
+    _prepare: Callable[[Any], MOGP] | None = None
 
     @abstractmethod
     def check(self, data: Any) -> None:
@@ -52,6 +72,22 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def before_step(self) -> Callable[[Any], None] | None:
         """What to do with a batch before each step, or None if there is nothing to do."""
         return None
+
+    def start(self, data: Any) -> None:
+        """Find start values that take training, if there are any and they have not been found.
+
+        `fit` does so before its first step. A constructor that needs it leaves in `_prepare` a
+        function from the data to a model of the same form that has them.
+        """
+        if self._prepare is not None:
+            multiple_assign(self, read_values(self._prepare(data)))
+            self._prepare = None
+
+    def stages(
+        self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
+    ) -> list[Stage]:
+        """The parts of a training, in order; arguments are those of `problem`."""
+        return [Stage("model", lambda: self.problem(data, size, seed))]
 
     def problem(
         self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0

@@ -1,7 +1,7 @@
 """Optimisers for `mogp.fit`."""
 
 from mogp.optimizers.adam import Adam
-from mogp.optimizers.base import Flat, GradientOptimizer, Optimizer, Problem, Watch
+from mogp.optimizers.base import Flat, GradientOptimizer, Optimizer, Problem, Search, Watch
 from mogp.optimizers.exploratory import VAN, Exploratory, Newton, Vadam
 from mogp.optimizers.keras import Keras
 from mogp.optimizers.lbfgs import LBFGS
@@ -21,6 +21,7 @@ __all__ = [
     "Newton",
     "Optimizer",
     "Problem",
+    "Search",
     "Vadam",
     "Watch",
     "hyb",

@@ -28,6 +28,7 @@ class Problem:
         before: called with the batch before each step, for what a likelihood stores of each row;
             None if there is nothing of the kind.
         whole: whether every batch is all the data.
+        search: what `LBFGS` minimises, where the model has a faster way to it than `loss`.
     """
 
     model: tf.Module
@@ -35,6 +36,28 @@ class Problem:
     batches: Callable[[Any], Any]
     before: Callable[[Any], None] | None = None
     whole: bool = True
+    search: Search | None = None
+
+
+class Search(ABC):
+    """A loss and its gradient as SciPy asks for them: at one long vector of parameters."""
+
+    @abstractmethod
+    def at(self, x: Array) -> tuple[Array, Array]:
+        """The loss at `x [n]`, and its gradient `[n]`."""
+
+    @abstractmethod
+    def read(self) -> Array:
+        """Where the parameters are, `[n]`."""
+
+    @abstractmethod
+    def write(self, x: Array) -> None:
+        """Set the parameters to `x [n]`."""
+
+    @property
+    def bounds(self) -> list[tuple[float, float]] | None:
+        """Between what each parameter stays; None if it may be anything."""
+        return None
 
 
 class Watch(Protocol):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from scipy.optimize import OptimizeResult
+from scipy.optimize import OptimizeResult, minimize
 
-from mogp.optimizers.base import Loss, Optimizer, Problem, Watch
-from mogp.optimizers.line_search import LineSearch
+from mogp.data import Array
+from mogp.optimizers.base import Loss, Optimizer, Problem, Search, Watch
+from mogp.optimizers.line_search import LineSearch, StepsBack
 
 
 class LBFGS(Optimizer):
@@ -58,33 +59,69 @@ class LBFGS(Optimizer):
                 "a likelihood of this model stores theta for each row, updated step by step: use"
                 " Adam()."
             )
+        if not watch.due():
+            return ""
+        if problem.search is not None:
+            return self._search(problem.search, watch)
+        return self._loss(problem, watch)
+
+    def _loss(self, problem: Problem, watch: Watch) -> str:
+        """Minimise the loss of a model over its trainable variables."""
         batch = problem.batches(0)
         loss = tf.function(lambda: problem.loss(batch), autograph=False)
         _check_objective(loss)
         variables = list(problem.model.trainable_variables)
-        put, began = _setter(variables), time.perf_counter()
-
-        def after_iteration(intermediate_result: OptimizeResult) -> None:
-            nonlocal began
-            put(tf.constant(intermediate_result.x))
-            watch.took(np.array([intermediate_result.fun], float), time.perf_counter() - began)
-            if not watch.due():
-                raise StopIteration
-            began = time.perf_counter()
-
-        if not watch.due():
-            return ""
+        put = _setter(variables)
         search = LineSearch()
         result = search.minimize(
             loss,
             variables,
-            callback=after_iteration,
+            callback=_reporting(watch, lambda x: put(tf.constant(x))),
             allow_unused_variables=True,
             tf_fun_args={"autograph": False},
             options={"maxiter": watch.left, **self.options},
         )
-        refused = f" (points tried that could not be evaluated: {search.refused})"
-        return f"L-BFGS: {result.message}" + (refused if search.refused else "")
+        return _said(result, search.refused)
+
+    def _search(self, given: Search, watch: Watch) -> str:
+        """Minimise what the model offers in place of its loss."""
+        start, bounds = given.read(), given.bounds
+        if not len(start):
+            return "L-BFGS: no parameter is trainable."
+        if bounds is not None:
+            start = np.clip(start, *np.transpose(bounds))
+        safe = StepsBack(given.at)
+        result = minimize(
+            safe,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            callback=_reporting(watch, given.write),
+            options={"maxiter": watch.left, "maxfun": 20 * watch.left, **self.options},
+        )
+        given.write(result.x)
+        return _said(result, safe.refused)
+
+
+def _reporting(watch: Watch, put: Callable[[Array], None]) -> Callable[..., None]:
+    """What SciPy calls after every iteration: it sets the model, tells the watch, and may end."""
+    began = time.perf_counter()
+
+    def after_iteration(intermediate_result: OptimizeResult) -> None:
+        nonlocal began
+        put(intermediate_result.x)
+        watch.took(np.array([intermediate_result.fun], float), time.perf_counter() - began)
+        if not watch.due():
+            raise StopIteration
+        began = time.perf_counter()
+
+    return after_iteration
+
+
+def _said(result: OptimizeResult, refused: int) -> str:
+    tried = f" (points tried that could not be evaluated: {refused})"
+    return f"L-BFGS: {result.message}" + (tried if refused else "")
 
 
 def _check_objective(loss: Callable[[], tf.Tensor]) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 from gpflow.models import BayesianModel
 
 from mogp.data import LabelData, MultiOutputData
-from mogp.models.base import MOGP
+from mogp.models.base import MOGP, Stage
 from mogp.optimizers import LBFGS, Adam, Optimizer, Problem
 from mogp.training.diagnosis import diagnose
-from mogp.training.history import History
+from mogp.training.history import History, StageRecord
 from mogp.training.interrupts import interrupts
 from mogp.training.loop import Loop, Monitor, progress_bar
-from mogp.training.state import State
+from mogp.training.state import State, read_checkpoint
 
 Source = Callable[[Any], Any]
 
@@ -43,8 +43,8 @@ def fit(
         model: any model of `mogp`, or any GPflow model with external data.
         data: a `MultiOutputData` or `LabelData`, or a function from the step number to that step's
             batch (in TensorFlow operations).
-        steps: how many (L-BFGS: iterations at most).
-        optimizer: `Adam(0.01)` if None; `NaturalAdam()`, `LBFGS()`.
+        steps: how many (L-BFGS: iterations at most), in each stage of models that have several.
+        optimizer: `Adam(0.01)` if None (`LBFGS()` for `GPAR`); `NaturalAdam()`, ….
         batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a
             step, or a pair (outputs, rows of each).)
         seed: of the mini-batches.
@@ -65,25 +65,69 @@ def fit(
         a second one aborts.
     """
     _check_numbers(steps, window, patience, every)
-    problem = _problem(model, data, batch_size, seed)
-    optimizer = Adam() if optimizer is None else optimizer
-    optimizer.start(model)
-    run = f"{type(optimizer).__name__}, seed {seed}, batches of {batch_size}"
     path = None if checkpoint is None else Path(checkpoint)
-    state = State(model, optimizer.variables, path, run)
-    history = state.restore()
+    kept = read_checkpoint(path)
+    if isinstance(model, MOGP) and not callable(data) and kept is None:
+        model.check(data)
+        model.start(data)
+    stages = _stages(model, data, batch_size, seed)
+    done = 0 if kept is None else min(len(kept.stages), len(stages) - 1)
+    of = getattr(data, "fingerprint", "a function") if path else ""
+    run = f"seed {seed}, batches of {batch_size}, data {of}"
+    history = History()
     with interrupts() as interrupted, progress_bar(progress, steps) as report:
-        loop = Loop(
-            problem, history, state, steps, window, patience, monitor, every, interrupted, report
-        )
-        if not history.monitored:
-            loop.look()
-        said = optimizer.run(problem, loop, jit_compile)
-    if history.status == "finished":
-        history.message = said
+        for stage in stages[done:]:
+            problem, chosen = stage.problem(), _chosen(optimizer, stage)
+            chosen.start(problem.model)
+            state = State(model, chosen.variables, path, f"{type(chosen).__name__}, {run}")
+            if kept is not None:
+                history, kept = state.restore(kept), None
+                del history.stages[done:]
+            history.status, begun = "finished", sum(one.steps for one in history.stages)
+            loop = Loop(
+                problem, history, state, steps, window, patience, monitor, every, interrupted,
+                report, begun,
+            )  # fmt: skip
+            if not history.monitored:
+                loop.look()
+            said = chosen.run(problem, loop, jit_compile)
+            if not _goes_on(stage, history, begun, said):
+                break
     state.save(history, force=True)
-    history.diagnosis = diagnose(model, history.elbo, deterministic=isinstance(optimizer, LBFGS))
+    history.diagnosis = diagnose(
+        model, history.elbo[begun:], deterministic=isinstance(chosen, LBFGS)
+    )
     return history
+
+
+def start(model: MOGP, data: MultiOutputData | LabelData) -> None:
+    """Find the start values of a model that take training, as `fit` does before its first step.
+
+    Most models have their start values when they are built, and then nothing happens. A chain with
+    `start="gpar"` fits a GPAR, a hierarchy with latent variables smooths its outputs.
+
+    Args:
+        model: of `mogp`.
+        data: what it will be trained on.
+    """
+    model.check(data)
+    model.start(data)
+
+
+def _chosen(optimizer: Optimizer | None, stage: Stage) -> Optimizer:
+    """The optimiser that the caller chose, or that of the stage, or Adam."""
+    if optimizer is not None:
+        return optimizer
+    return Adam() if stage.optimizer is None else stage.optimizer
+
+
+def _goes_on(stage: Stage, history: History, begun: int, said: str) -> bool:
+    """Note the end of a stage; whether the next may begin."""
+    message = said if history.status == "finished" else history.message
+    seconds = history.seconds - sum(one.seconds for one in history.stages)
+    history.stages.append(StageRecord(stage.name, history.steps - begun, seconds, message))
+    history.message = message
+    return history.status in ("finished", "stopped early")
 
 
 def _check_numbers(steps: int, window: int, patience: int | None, every: int) -> None:
@@ -95,16 +139,16 @@ def _check_numbers(steps: int, window: int, patience: int | None, every: int) ->
         raise ValueError(f"every={every}; a monitor is called after at least one step.")
 
 
-def _problem(
+def _stages(
     model: BayesianModel, data: MultiOutputData | LabelData | Source, batch_size: Any, seed: int
-) -> Problem:
+) -> list[Stage]:
     """What to minimise: a model of `mogp` says it itself, others take batches from a function."""
     if isinstance(model, MOGP):
-        return model.problem(data, batch_size, seed)
+        return model.stages(data, batch_size, seed)
     if not callable(data):
         raise TypeError(
             f"{type(model).__name__} is not a model of mogp and cannot read"
             f" {type(data).__name__}; give a function from the step number to the batch that its"
             " training_loss takes."
         )
-    return Problem(model, model.training_loss, data)
+    return [Stage("model", lambda: Problem(model, model.training_loss, data))]

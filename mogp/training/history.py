@@ -14,17 +14,36 @@ from mogp.training.diagnosis import Diagnosis
 Status = Literal["finished", "stopped early", "interrupted", "failed"]
 
 
+@dataclass(frozen=True)
+class StageRecord:
+    """What one stage of a training did.
+
+    Attributes:
+        name: what was trained.
+        steps: how many.
+        seconds: time they took.
+        message: why it ended, in words.
+    """
+
+    name: str
+    steps: int
+    seconds: float
+    message: str
+
+
 @dataclass
 class History:
     """What a fit did.
 
     Attributes:
-        elbo: the objective at every step, on that step's batch (before the step).
+        elbo: the objective at every step, on that step's batch (before the step). Models that are
+            trained in stages (`GPAR`, layer by layer) have that of one stage after the other.
         seconds: time spent training, over all resumed parts.
         status: "finished", "stopped early", "interrupted" or "failed".
         message: the reason, in words.
         diagnosis: what to know about the fitted model; print it.
         monitored: what the `monitor` returned along the way, each with its `step`.
+        stages: what each stage did; one for most models.
     """
 
     elbo: Array = field(default_factory=lambda: np.empty(0))
@@ -33,6 +52,7 @@ class History:
     message: str = ""
     diagnosis: Diagnosis | None = None
     monitored: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[StageRecord] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -40,8 +60,12 @@ class History:
         return len(self.elbo)
 
     def frame(self) -> pd.DataFrame:
-        """A row a step: `step`, `elbo`."""
-        return pd.DataFrame({"step": np.arange(1, self.steps + 1), "elbo": self.elbo})
+        """A row a step: `step`, `elbo`; with several stages also the name of the `stage`."""
+        table = pd.DataFrame({"step": np.arange(1, self.steps + 1), "elbo": self.elbo})
+        if len(self.stages) > 1:
+            names = np.repeat([s.name for s in self.stages], [s.steps for s in self.stages])
+            table.insert(1, "stage", names)
+        return table
 
     def plot(self, ax: Any = None) -> Any:
         """The ELBO against the step, with a running median; returns the axes."""
@@ -65,10 +89,13 @@ class History:
         return ax
 
     def __str__(self) -> str:
-        last = (
-            f", ELBO {np.mean(self.elbo[-min(100, self.steps) :]):.4g} (mean of the last steps)"
-            if self.steps
-            else ""
-        )
-        said = f"{self.status} after {self.steps} steps in {self.seconds:.1f} s{last}."
-        return "\n".join(filter(None, [said, self.message, str(self.diagnosis or "")]))
+        said = f"{self.status} after {self.steps} steps in {self.seconds:.1f} s"
+        if len(self.stages) > 1:
+            parts = [
+                f"{s.name}: {s.steps} steps, {s.seconds:.2f} s. {s.message}" for s in self.stages
+            ]
+            return "\n".join([f"{said}.", *parts, str(self.diagnosis or "")]).rstrip()
+        if self.steps:
+            last = np.mean(self.elbo[-min(100, self.steps) :])
+            said += f", ELBO {last:.4g} (mean of the last steps)"
+        return "\n".join(filter(None, [f"{said}.", self.message, str(self.diagnosis or "")]))

@@ -35,6 +35,7 @@ class Loop:
         monitor, every: see `fit`.
         interrupted: whether someone pressed Ctrl-C.
         report: is told the step and the objective.
+        begun: steps of the stages before this one.
     """
 
     problem: Problem
@@ -47,12 +48,13 @@ class Loop:
     every: int
     interrupted: Callable[[], bool]
     report: Callable[[int, float], None]
+    begun: int = 0
     _at_once: int = 1
 
     @property
     def step(self) -> int:
-        """Steps taken so far."""
-        return self.history.steps
+        """Steps of this stage so far."""
+        return self.history.steps - self.begun
 
     @property
     def left(self) -> int:
@@ -63,7 +65,9 @@ class Loop:
         """How many steps to take before the next report; 0 to end."""
         if self.history.status != "finished" or self.left < 1:
             return 0
-        if self.patience is not None and no_better(self.history.elbo, self.window, self.patience):
+        if self.patience is not None and no_better(
+            self.history.elbo[self.begun :], self.window, self.patience
+        ):
             self._end("stopped early", f"No better mean ELBO for {self.patience} steps.")
             return 0
         count = min(self._at_once, self.window - self.step % self.window, self.left)
@@ -95,7 +99,7 @@ class Loop:
             if self.state.keeps
             else "is too large for a copy, and left as it became"
         )
-        self.history.elbo = self.history.elbo[:good]
+        self.history.elbo = self.history.elbo[: self.begun + good]
         self._end(
             "failed",
             f"Stopped between steps {good} and {reached}: {why}. The model {kept}. A smaller step"
@@ -106,7 +110,7 @@ class Loop:
     def look(self) -> None:
         """Call the monitor, where it is due."""
         if self.monitor is not None and (self.step % self.every == 0 or self.left == 0):
-            self.history.monitored.append({"step": self.step, **self.monitor()})
+            self.history.monitored.append({"step": self.history.steps, **self.monitor()})
 
     def _works(self, step: int) -> bool:
         return bool(np.isfinite(self.problem.loss(self.problem.batches(step))))

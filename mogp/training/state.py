@@ -7,16 +7,19 @@ import os
 import time
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from mogp.data import Array
-from mogp.training.history import History
+from mogp.training.history import History, StageRecord
 
 SECONDS_BETWEEN_REPORTS = 1.0
 _LARGEST_KEPT = 1 << 28
+_ADVICE = "Give this run a checkpoint file of its own, or delete that one."
 
 
 class State:
@@ -81,7 +84,12 @@ class State:
         ):
             return
         meta = json.dumps(
-            {"seconds": history.seconds, "monitored": history.monitored, **self._identity}
+            {
+                "seconds": history.seconds,
+                "monitored": history.monitored,
+                "stages": [asdict(stage) for stage in history.stages],
+                **self._identity,
+            }
         )
         arrays = {f"v{i}": v.numpy() for i, v in enumerate(self._variables)}
         # One fixed name: what a killed run left half-written is overwritten by the next.
@@ -93,35 +101,60 @@ class State:
         unfinished.replace(self._path)
         self._written = time.perf_counter()
 
-    def restore(self) -> History:
-        """The history of the checkpoint, with the variables set to it; a new one if there is
-        none.
-        """
-        if self._path is None or not self._path.exists():
+    def restore(self, kept: Checkpoint | None) -> History:
+        """The history of a checkpoint, with the variables set to it; a new one if there is none."""
+        if kept is None:
             return History()
-        advice = "Give this run a checkpoint file of its own, or delete that one."
-        try:
-            with np.load(self._path, allow_pickle=False) as kept:
-                arrays = dict(kept)
-                meta = json.loads(str(arrays["meta"]))
-        except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(
-                f"{self._path} is not a checkpoint written by mogp.fit ({error}). {advice}"
-            ) from error
         for name, value in self._identity.items():
-            if meta.get(name) != value:
+            if kept.meta.get(name) != value:
                 detail = (
-                    f"{meta.get(name)}, not {value}"
+                    f"{kept.meta.get(name)}, not {value}"
                     if name == "run"
                     else f"other {name} of the model"
                 )
                 raise ValueError(
-                    f"the checkpoint {self._path} belongs to another run: {detail}. {advice}"
+                    f"the checkpoint {kept.path} belongs to another run: {detail}. {_ADVICE}"
                 )
-        self._assign([arrays[f"v{i}"] for i in range(len(self._variables))])
+        self._assign([kept.arrays[f"v{i}"] for i in range(len(self._variables))])
         return History(
-            elbo=arrays["elbo"], seconds=meta["seconds"], monitored=meta.get("monitored", [])
+            elbo=kept.arrays["elbo"],
+            seconds=kept.meta["seconds"],
+            monitored=kept.meta["monitored"],
+            stages=kept.stages,
         )
+
+
+class Checkpoint(NamedTuple):
+    """What a file holds of a run.
+
+    Attributes:
+        path: of the file.
+        arrays: the variables and the objective along the way.
+        meta: everything else.
+    """
+
+    path: Path
+    arrays: dict[str, Array]
+    meta: dict[str, Any]
+
+    @property
+    def stages(self) -> list[StageRecord]:
+        """The stages that were finished."""
+        return [StageRecord(**stage) for stage in self.meta["stages"]]
+
+
+def read_checkpoint(path: Path | None) -> Checkpoint | None:
+    """What the file holds; None if there is no file."""
+    if path is None or not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            arrays = dict(kept)
+            return Checkpoint(path, arrays, json.loads(str(arrays["meta"])))
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} is not a checkpoint written by mogp.fit ({error}). {_ADVICE}"
+        ) from error
 
 
 def _generator_states(model: tf.Module) -> list[tf.Variable]:
