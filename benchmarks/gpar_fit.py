@@ -36,7 +36,7 @@ class Contender:
         return Timing.of(lambda: self.model().fit(STEPS), REPEATS)
 
     def samples(self) -> Timing:
-        return Timing.of(lambda: self.trained.samples(self.Xnew, DRAWS, latent=True), REPEATS)
+        return Timing.of(lambda: self.trained.predict_f_samples(self.Xnew, samples=DRAWS), REPEATS)
 
     def write(self, path: Path) -> None:
         """The arrays, for the peer."""

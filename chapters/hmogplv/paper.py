@@ -657,7 +657,7 @@ for d in range(D):
     k = latent_kernel(h, Z_H).numpy() @ inv_h
     prior, posterior = np.sum(k @ K_h * k, 1), np.sum(k @ S_h * k, 1)
     for r in (0, R - 1):
-        closed = wide.predict_f(x_new[:, None], d, r)
+        closed = wide.predict_f(x_new[:, None], d, replica=r)
         K_new = k_h(np.column_stack([x_new, np.full(3, r)]), Z_X).numpy() @ inv_x
         for i in range(3):
             mean = k @ (M_.T @ K_new[i])
@@ -702,7 +702,7 @@ small_hgp = HGP(
     noise=NOISE,
 )
 grid = np.linspace(0, 4, 9)
-unseen = small_hgp.predict_f(grid[:, None], 0, R)
+unseen = small_hgp.predict_f(grid[:, None], 0, replica=R)
 K_inverse = np.linalg.inv(K_X + NOISE * np.eye(N * R))
 only_shared = np.array([[matern32(a, b, G_VARIANCE, G_SCALE) for b in rows[:, 0]] for a in grid])
 by_hand = only_shared @ K_inverse @ Y[:, 0]
@@ -736,7 +736,7 @@ for name, built in {
 }.items():
     q_mu = built.posterior.q_mu if name == "LMC" else built.q_mu
     q_mu.assign(rng.normal(size=q_mu.shape))
-    curves = np.array([[built.predict_y(grid, d, r) for r in range(3)] for d in range(3)])
+    curves = np.array([[built.predict_y(grid, d, replica=r) for r in range(3)] for d in range(3)])
     blind[name] = float(np.ptp(curves, axis=1).max())
 chapter.claim(
     "hmogplv-5-c9",
@@ -1807,7 +1807,7 @@ for d in range(D):
             + np.trace(W @ S_h) * (alpha @ S_x @ alpha)
             + alpha @ M_ @ W @ M_.T @ alpha
         )
-        ours = model.predict_f(row[None, :1], d, int(row[1]))
+        ours = model.predict_f(row[None, :1], d, replica=int(row[1]))
         checks.append([abs(m - float(ours.mean[0, 0])), abs(e - m**2 - float(ours.var[0, 0]))])
 pd.DataFrame(checks, columns=["mean", "variance"]).max().map("largest difference {:.0e}".format).to_frame("")
 

@@ -8,6 +8,7 @@ read.
 from mogp.data.inputs import InputColumn, column_names, columns_agree, read_inputs
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows, unit_rows
 from mogp.data.outputs import Output
+from mogp.data.schema import Names, Schema
 from mogp.data.table import Array, MultiOutputData
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "LabelData",
     "Matrix",
     "MultiOutputData",
+    "Names",
     "Output",
+    "Schema",
     "column_names",
     "columns_agree",
     "is_sparse",

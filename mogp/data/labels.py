@@ -17,6 +17,8 @@ import numpy.typing as npt
 from scipy.sparse import coo_array, csr_array, get_index_dtype, issparse
 
 from mogp.data.fingerprint import fingerprint
+from mogp.data.inputs import InputColumn
+from mogp.data.schema import Schema
 
 if TYPE_CHECKING:
     from mogp.data.batches import LabelBatches
@@ -117,6 +119,11 @@ class LabelData:
     def names(self) -> tuple[str, ...]:
         """Its name."""
         return (self.name,)
+
+    @property
+    def schema(self) -> Schema:
+        """Its name, and input columns without names."""
+        return Schema(self.names, (InputColumn(),) * self.input_dim)
 
     @property
     def num_outputs(self) -> int:

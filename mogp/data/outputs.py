@@ -37,6 +37,15 @@ class Output:
     replica: Array | None = None
     classes: tuple[str, ...] | None = None
 
+    @classmethod
+    def without_rows(cls, name: str) -> Output:
+        """An output of which nothing was observed.
+
+        Args:
+            name: of the output.
+        """
+        return cls(name, np.empty(0, np.int64), np.empty((0, 1)), np.empty((0, 1), bool))
+
     def __len__(self) -> int:
         return len(self.rows)
 

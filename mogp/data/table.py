@@ -22,6 +22,7 @@ from mogp.data.fingerprint import fingerprint
 from mogp.data.inputs import InputColumn, column_names, give_back
 from mogp.data.outputs import Output
 from mogp.data.replicas import numbered, replica_numbers
+from mogp.data.schema import Schema
 
 if TYPE_CHECKING:
     from mogp.data.batches import Batch, BatchSource
@@ -226,6 +227,12 @@ class MultiOutputData:
     def input_names(self) -> tuple[str, ...]:
         """Names of the input columns; "x", or "x0", "x1", …, where they have none."""
         return column_names(self.columns)
+
+    @property
+    def schema(self) -> Schema:
+        """Names of outputs, input columns and classes: what a model remembers of its data."""
+        classes = tuple(o.classes for o in self.outputs)
+        return Schema(self.names, self.columns, classes, self.nested)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -38,7 +38,7 @@ from mogp.models.labels import LabelMOGP
 from mogp.models.latent import LatentMOGP
 from mogp.models.new_outputs import add_outputs
 from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max
-from mogp.models.replicas import ReadsReplicas
+from mogp.models.replicas import ReplicatedMOGP
 from mogp.models.sparse import SparseMOGP
 
 __all__ = [
@@ -55,8 +55,8 @@ __all__ = [
     "Method",
     "LinearOneVsEach",
     "OneVsEachMOGP",
-    "ReadsReplicas",
     "ReplicaMOGP",
+    "ReplicatedMOGP",
     "SparseMOGP",
     "accgp",
     "add_outputs",

@@ -5,6 +5,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +31,8 @@ class AnnotatedMOGP(SparseMOGP):
 
     Its data have one output with a column for each annotator
     (`MultiOutputData.from_list([(X, annotations)])`, NaN where an annotator said nothing).
-    `predict_y`, `predict`, `predict_classes` are of the truth; `predict_log_density` is of
-    annotations.
+    `predict_y`, `predict`, `predict_classes` are of the truth; `predict_log_density` is of what the
+    data hold: annotations (a column for each annotator), or the truth (one column).
     """
 
     @property
@@ -55,6 +56,13 @@ class AnnotatedMOGP(SparseMOGP):
         variance.
         """
         return Marginals(*self.annotators.reliability(*self.predict_f(Xnew)))
+
+    def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
+        """Log predictive density of annotations, or of the truth, `[N]`, by name of the output."""
+        own = self.aligned(data).outputs[0]
+        if own.Y.shape[1] == 1 < self.annotators.num_annotators:
+            return {self.names[0]: self.gold_log_density(data)}
+        return super().predict_log_density(data)
 
     def gold_log_density(self, data: MultiOutputData) -> tf.Tensor:
         """Log predictive density of true targets, one column, `[N]`."""
@@ -141,7 +149,7 @@ def _annotated(
         inducing=chosen_points(inducing, lambda M: kmeans_points(data, M, sets=sets, seed=seed)),
         posterior=Full(whiten),
         likelihood=[likelihood],
-        names=data.names,
+        names=data.schema,
     )
 
 

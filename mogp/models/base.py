@@ -1,46 +1,123 @@
-"""`MOGP`: what all models have in common when they are trained."""
+"""`MOGP`: what every model answers, from training to tables of predictions."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
 
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 import tensorflow as tf
+from check_shapes import check_shapes
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from gpflow.utilities import multiple_assign, read_values
 
-from mogp.data import LabelData, MultiOutputData
-from mogp.optimizers import Optimizer, Problem
+from mogp.data import (
+    Array,
+    InputColumn,
+    LabelData,
+    MultiOutputData,
+    Output,
+    Schema,
+    is_sparse,
+    read_inputs,
+    sparse_rows,
+)
+from mogp.data.batches import input_rows
+from mogp.errors import UnsupportedError
+from mogp.models import tables
+from mogp.models.stages import Stage
+from mogp.optimizers import Problem
+from mogp.priors import Marginals
 
 Data = MultiOutputData | LabelData
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of a training: most models have one, `GPAR` one for each layer.
-
-    Attributes:
-        name: what is trained.
-        problem: makes what is minimised, when it is the stage's turn.
-        optimizer: what it is minimised with unless the caller of `fit` says otherwise; None for
-            Adam.
-    """
-
-    name: str
-    problem: Callable[[], Problem]
-    optimizer: Optimizer | None = None
+Replica = int | npt.ArrayLike | None
+Given = Mapping[str, npt.ArrayLike] | None
+QUANTILES = (0.025, 0.5, 0.975)
 
 
 class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
-    """A model with a bound `elbo` on the evidence, trained by `mogp.fit` on batches of data.
+    """A model of outputs with names, over inputs of `P` columns.
 
-    A family says what it can be trained on (`check`), how it reads data (`batches`) and what it
-    maximises (`elbo`).
+    Every model is trained by `mogp.fit`, asked by the methods below, and saved by `mogp.save`. A
+    model that cannot do one of these raises `mogp.errors.UnsupportedError`, which says what to use
+    instead.
+
+    A family says how it is trained (`check`, `elbo`, and where it needs to `batches`, `stages`) and
+    how it predicts (the methods that begin with an underscore): they read inputs `X` as the kernels
+    do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column.
+
+    Attributes:
+        schema: names of outputs, input columns and classes: those of the data the model was built
+            from, or else of the first it is fitted on.
     """
 
+    schema: Schema
+    has_replicas: ClassVar[bool] = False
     _prepare: Callable[[Any], MOGP] | None = None
+
+    # --- what it is a model of
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the outputs."""
+        return self.schema.names
+
+    @property
+    @abstractmethod
+    def input_dim(self) -> int:
+        """Columns of the inputs, `P`, without a replica number."""
+
+    @property
+    def columns(self) -> tuple[tuple[str, Any], ...]:
+        """What the columns of `predict_y` are: pairs (output, target).
+
+        The target is the name of a class, or a number: 0 for an output with a single column.
+        """
+        return tuple((self.names[d], t) for d in self.reported for t in self.targets(d))
+
+    def targets(self, output: int | str) -> tuple[Any, ...]:
+        """What the columns of `predict_y` are for one output: classes, or numbers from 0."""
+        d = self.index(output)
+        nothing = tf.zeros([0, self.input_dim + self.has_replicas], gpflow.default_float())
+        count = int(self._predict_y(nothing, [d]).mean.shape[-1])
+        classes = self.schema.classes_of(d)
+        return classes if classes and len(classes) == count > 1 else tuple(range(count))
+
+    @property
+    def reported(self) -> range:
+        """The outputs that predictions of targets are of unless one is named: all."""
+        return range(len(self.names))
+
+    def index(self, output: int | str) -> int:
+        """Position of an output given by name or position."""
+        if isinstance(output, str):
+            if output not in self.names:
+                raise KeyError(f"no output {output!r}; the outputs are {_listed(self.names)}.")
+            return self.names.index(output)
+        if not 0 <= output < len(self.names):
+            raise IndexError(f"no output {output}; there are {len(self.names)}.")
+        return int(output)
+
+    def choices(self) -> dict[str, str]:
+        """What the model is made of, in words: for `print(model)`."""
+        return {}
+
+    def __str__(self) -> str:
+        columns = f": {_listed(self.schema.input_names)}" if self.schema.columns else ""
+        said = {
+            "outputs": f"{len(self.names)}: {_listed(self.names)}",
+            "inputs": f"{self.input_dim}{columns}",
+            **self.choices(),
+        }
+        lines = [f"  {what:<12}{value}" for what, value in said.items()]
+        return "\n".join([type(self).__name__, *lines])
+
+    # --- training
 
     @abstractmethod
     def check(self, data: Any) -> None:
@@ -102,5 +179,283 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         if callable(data):
             return Problem(self, self.training_loss, data, self.before_step())
         self.check(data)
+        self.schema = self.schema.completed(data.schema)
         source = self.batches(data, size, seed)
         return Problem(self, self.training_loss, source, self.before_step(), whole=size is None)
+
+    # --- prediction
+
+    def predict_f(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        *,
+        replica: Replica = None,
+        given: Given = None,
+        full_cov: bool = False,
+    ) -> Marginals:
+        """Mean and variance of the latent functions at `Xnew [N, P]`: `[N, J]`.
+
+        Args:
+            Xnew: where.
+            output: only the `J_d` functions of this output; all `J` if None.
+            replica: for models with replicas the number of one, or `[N]` of them; 0 if None.
+            given: values `[N]` of outputs that are known at these rows, by name, for models that
+                can be conditioned on them.
+            full_cov: covariances between rows, `[J, N, N]`, in place of variances.
+        """
+        self._refuse_given(given)
+        outputs = range(len(self.names)) if output is None else [self.index(output)]
+        return self._predict_f(self.at(Xnew, replica), outputs, full_cov)
+
+    @check_shapes("return.mean: [N, T]", "return.var: [N, T]")
+    def predict_y(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        *,
+        replica: Replica = None,
+        given: Given = None,
+    ) -> Marginals:
+        """Mean and variance of the targets at `Xnew [N, P]`, noise included: `[N, T]`.
+
+        The columns are those of `columns`, or of one output. For classes they are probabilities.
+
+        Args:
+            Xnew: where.
+            output: only this one.
+            replica: see `predict_f`.
+            given: see `predict_f`.
+        """
+        self._refuse_given(given)
+        return self._predict_y(self.at(Xnew, replica), self._wanted(output))
+
+    @abstractmethod
+    def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
+        """Log predictive density of every observed target, noise included: `[N_d]` for each output
+        by name.
+        """
+
+    @check_shapes("return: [S, N, J]")
+    def predict_f_samples(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        samples: int = 1,
+        seed: int = 0,
+        *,
+        replica: Replica = None,
+    ) -> tf.Tensor:
+        """Draws `[samples, N, J]` of the latent functions at `Xnew`, joint over rows and functions.
+
+        Args:
+            Xnew: where.
+            output: only the functions of this output.
+            samples: how many.
+            seed: the same gives the same draws.
+            replica: see `predict_f`.
+        """
+        _check_samples(samples)
+        outputs = range(len(self.names)) if output is None else [self.index(output)]
+        return self._draw_f(self.at(Xnew, replica), outputs, samples, seed)
+
+    @check_shapes("return: [S, N, T]")
+    def predict_y_samples(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        samples: int = 1,
+        seed: int = 0,
+        *,
+        replica: Replica = None,
+    ) -> tf.Tensor:
+        """Draws `[samples, N, T]` of the targets at `Xnew`, joint over rows; labels for classes.
+
+        As in `predict_y` the functions of an output are independent of each other where its
+        likelihood takes them to be.
+
+        Args:
+            Xnew: where.
+            output: only this one; the columns of all side by side if None.
+            samples: how many.
+            seed: the same gives the same draws.
+            replica: see `predict_f`.
+        """
+        _check_samples(samples)
+        return self._draw_y(self.at(Xnew, replica), self._wanted(output), samples, seed)
+
+    def predict_classes(
+        self, Xnew: Any, output: int | str = 0, *, replica: Replica = None
+    ) -> npt.NDArray[np.int64]:
+        """Number of the most probable class of one output at each row of `Xnew [N, P]`: `[N]`."""
+        X, d = self.at(Xnew, replica), self.index(output)
+        return tables.most_probable(self, X, d)
+
+    def predict(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        quantiles: Sequence[float] = QUANTILES,
+        samples: int = 1000,
+        seed: int = 0,
+        *,
+        replica: Replica = None,
+    ) -> pd.DataFrame:
+        """Predictions of targets as a long table, a row for each row of `Xnew` and target.
+
+        Its columns are `row` (the index of `Xnew`), the input columns (unless there are more than
+        20), `output`, `target` (the name of a class, or a number), `mean`, `sd`, and one for each
+        quantile.
+
+        Args:
+            Xnew: where; a data frame is read by the names of its columns.
+            output: only this one.
+            quantiles: of the target, from draws of it; none are drawn for `()`.
+            samples: how many draws.
+            seed: of the draws.
+            replica: see `predict_f`.
+        """
+        X = self.at(Xnew, replica)
+        rows = Xnew.index if isinstance(Xnew, pd.DataFrame | pd.Series) else None
+        wanted = self._wanted(output)
+        return tables.predicted(self, X, wanted, rows, tables.Spread(quantiles, samples, seed))
+
+    def predictions(
+        self,
+        data: Data,
+        quantiles: Sequence[float] = QUANTILES,
+        samples: int = 1000,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """The table of `predict` for every observed target of the data, beside it: `observed`.
+
+        Classes have a row each, and `observed` says which it was: 1, and 0 for the others.
+
+        Args:
+            data: some or all outputs of the model.
+            quantiles: see `predict`.
+            samples: see `predict`.
+            seed: see `predict`.
+        """
+        return tables.compared(self, self.aligned(data), tables.Spread(quantiles, samples, seed))
+
+    # --- what a family adds
+
+    @abstractmethod
+    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
+        """Marginals of the functions of some outputs."""
+
+    @abstractmethod
+    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        """Mean and variance of the targets of some outputs."""
+
+    @abstractmethod
+    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        """Joint draws of the functions of some outputs."""
+
+    @abstractmethod
+    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        """Draws of the targets of some outputs, joint over rows."""
+
+    @abstractmethod
+    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+        """Draws of the targets of one output, each row by itself: for quantiles."""
+
+    # --- inputs and data
+
+    def at(self, Xnew: Any, replica: Replica = None) -> tf.Tensor | tf.SparseTensor:
+        """Inputs as the kernels read them, checked: `[N, P]`, or `[N, P + 1]` with a replica.
+
+        Args:
+            Xnew: an array or tensor, dense or sparse, or a data frame.
+            replica: see `predict_f`.
+        """
+        if replica is not None:
+            raise self.unsupported("has no replicas", "Leave replica out, or use hmogp_lv or HGP.")
+        return self.read(Xnew)
+
+    def read(self, Xnew: Any) -> tf.Tensor | tf.SparseTensor:
+        """Inputs `[N, P]`, checked.
+
+        Args:
+            Xnew: see `at`.
+        """
+        if is_sparse(Xnew):
+            Xnew = input_rows(sparse_rows(Xnew))(tf.range(Xnew.shape[0], dtype=tf.int64))
+        symbolic = tf.is_tensor(Xnew) and not tf.executing_eagerly()
+        if symbolic or isinstance(Xnew, tf.SparseTensor):
+            return self._read_tensor(Xnew)
+        columns = self.schema.columns or (InputColumn(),) * self.input_dim
+        X = read_inputs(np.asarray(Xnew) if tf.is_tensor(Xnew) else Xnew, columns, "Xnew")
+        return tf.convert_to_tensor(X, gpflow.default_float())
+
+    def _read_tensor(self, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
+        if X.shape.rank != 2 or X.shape[1] != self.input_dim:
+            raise ValueError(
+                f"Xnew has shape {tuple(X.shape)}; expected [N, {self.input_dim}], as the model"
+                " reads."
+            )
+        return tf.cast(X, gpflow.default_float())
+
+    def aligned(self, data: Any) -> Any:
+        """Data to predict, with an empty output for each of the model that they lack; raise unless
+        they are of this model.
+
+        Args:
+            data: of some or all outputs, in the order of the model.
+        """
+        self.schema.check(data.schema, some=True)
+        if data.input_dim != self.input_dim:
+            raise ValueError(
+                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
+            )
+        if isinstance(data, LabelData) or len(data.names) == len(self.names):
+            return data
+        there = {o.name: o for o in data.outputs}
+        return replace(
+            data, outputs=tuple(there.get(n, Output.without_rows(n)) for n in self.names)
+        )
+
+    def of_data(self, found: dict[str, tf.Tensor], data: Data) -> dict[str, tf.Tensor]:
+        """What was found for all outputs, for those that the data have."""
+        missing = set(self.names) - set(data.names) if len(data.names) < len(self.names) else ()
+        return {name: values for name, values in found.items() if name not in missing}
+
+    def observed_at(self, data: Data) -> tuple[tf.Tensor, list[Array]]:
+        """Inputs as the kernels read them, and for each output the rows at which it was observed.
+
+        Args:
+            data: aligned.
+        """
+        X = input_rows(data.X)(tf.range(data.X.shape[0], dtype=tf.int64))
+        if isinstance(data, LabelData):
+            return X, [np.arange(data.num_points)]
+        return X, [o.rows for o in data.outputs]
+
+    def _wanted(self, output: int | str | None) -> Sequence[int]:
+        return self.reported if output is None else [self.index(output)]
+
+    def unsupported(self, what: str, instead: str) -> UnsupportedError:
+        """The error for what the model cannot do.
+
+        Args:
+            what: it cannot do, or has not.
+            instead: what to use.
+        """
+        return UnsupportedError(f"{type(self).__name__} {what}. {instead}")
+
+    def _refuse_given(self, given: Given) -> None:
+        if given is not None:
+            raise self.unsupported(
+                "cannot be conditioned on outputs at new rows",
+                "Add them to the training data, or use a chain (GPAR, gplar).",
+            )
+
+
+def _check_samples(samples: int) -> None:
+    if samples < 1:
+        raise ValueError(f"samples={samples}; at least one is needed.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:10])) + (", …" if len(names) > 10 else "")

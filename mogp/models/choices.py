@@ -10,8 +10,9 @@ from gpflow.kernels import Kernel
 
 from mogp.inducing import InducingPoints
 
-KernelChoice: TypeAlias = Kernel | Callable[[], Kernel] | None
-"""A kernel, of which every latent GP gets a copy; a function that makes one; or None."""
+KernelChoice: TypeAlias = Kernel | Callable[[], Kernel] | Sequence[Kernel] | None
+"""A kernel, of which every latent GP gets a copy; a function that makes one; one for each; or
+None."""
 
 
 def chosen_kernels(
@@ -33,6 +34,12 @@ def chosen_kernels(
         return default()
     if isinstance(kernel, Kernel):
         return [gpflow.utilities.deepcopy(kernel) for _ in range(count)]
+    if isinstance(kernel, Sequence) and all(isinstance(one, Kernel) for one in kernel):
+        if len(kernel) != count:
+            raise ValueError(
+                f"{len(kernel)} kernels for {count} latent GPs; give one for each, or a single one."
+            )
+        return [gpflow.utilities.deepcopy(one) for one in kernel]
     if not callable(kernel):
         raise TypeError(
             f"kernel is a {type(kernel).__name__}; expected a GPflow kernel, such as"

@@ -67,7 +67,7 @@ def hetmogp_lmc(
         inducing=_points(data, inducing, Q, seed),
         posterior=Full(whiten),
         likelihood=outputs,
-        names=data.names,
+        names=data.schema,
     )
 
 
@@ -120,7 +120,7 @@ def hetmogp_cpm(
         inducing=points,
         posterior=Full(whiten),
         likelihood=outputs,
-        names=data.names,
+        names=data.schema,
     )
 
 
@@ -234,7 +234,7 @@ def ccgp_vik(
         inducing=points,
         posterior=Full(whiten),
         likelihood=outputs,
-        names=data.names,
+        names=data.schema,
     )
 
 
@@ -300,8 +300,9 @@ class AugmentedMOGP(SparseMOGP):
         """Raise unless the model can be trained on the data of its one output."""
         super().check(_both(data))
 
-    def _check_fits(self, data: Any) -> None:
-        super()._check_fits(_both(data))
+    def aligned(self, data: Any) -> Any:
+        """Data of the one output, given to both."""
+        return super().aligned(_both(data))
 
     def _batch(self, data: Any) -> Batch:
         return super()._batch(_both(data) if isinstance(data, MultiOutputData) else data)
@@ -312,8 +313,9 @@ class AugmentedMOGP(SparseMOGP):
         return range(1)
 
     def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
-        """See `SparseMOGP.predict_log_density`; under both outputs, for the data of one."""
-        return super().predict_log_density(_both(data))
+        """See `MOGP.predict_log_density`; of the copy too, where the data have it (`twofold`)."""
+        found = super().predict_log_density(data)
+        return {name: found[name] for name in data.names}
 
 
 def twofold(data: MultiOutputData) -> MultiOutputData:
@@ -355,7 +357,7 @@ def cgp(
         inducing=_points(data, inducing, len(kernels), seed),
         posterior=Full(whiten),
         likelihood=outputs,
-        names=data.names,
+        names=data.schema,
     )
 
 

@@ -33,10 +33,10 @@ from mogp.models.latent_start import (
     whitened_mean,
 )
 from mogp.models.lengthscales import start_lengthscales
-from mogp.models.replicas import ReadsReplicas
+from mogp.models.replicas import ReplicatedMOGP
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
-from mogp.priors import LMC, Independent, Marginals
+from mogp.priors import LMC, Independent
 
 
 def hmogp_lv(
@@ -155,7 +155,7 @@ def bayesian_gplvm(
         found.mean,
         found.var,
         noise=noise,
-        names=data.names,
+        names=data.schema,
     )
     _explain(model, table, np.ones(table.shape))
     return model, data
@@ -199,7 +199,8 @@ def hgp_ind(
         prior=Independent(own),
         inducing=inducing,
         posterior=Full(whiten=True),
-        likelihood={name: Gaussian(variance=noise) for name in data.names},
+        likelihood=[Gaussian(variance=noise) for _ in data.names],
+        names=data.schema,
     )
 
 
@@ -234,11 +235,12 @@ def lmc_stacked(
         ),
         inducing=ReplicaPoints(Z, np.zeros(Z.shape[:-1], int)),
         posterior=Full(whiten=True),
-        likelihood={name: Gaussian(variance=noise) for name in data.names},
+        likelihood=[Gaussian(variance=noise) for _ in data.names],
+        names=data.schema,
     )
 
 
-class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
+class ReplicaMOGP(ReplicatedMOGP, SparseMOGP):
     """A `SparseMOGP` whose kernels read `[x, replica]`, with the predictions of models with
     replicas.
     """
@@ -265,26 +267,16 @@ class ReplicaMOGP(ReadsReplicas, SparseMOGP):  # type: ignore[misc]
 
     def check(self, data: Any) -> None:
         """Raise unless the model can be trained on the data."""
-        ReadsReplicas.check(self, data)
+        ReplicatedMOGP.check(self, data)
         self.likelihood.check(data)
 
-    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
-        """Predictive mean and variance `[N, len(outputs)]`."""
-        conditional, parts = self.condition(X), []
-        for d in outputs:
-            f = conditional.marginals(self.likelihood.functions(d))
-            rule = self.likelihood.likelihoods[d].predict_mean_and_var
-            parts.append(Marginals(*rule(X, f.mean, f.var)) if noise else f)
-        return Marginals(*(tf.concat(list(columns), -1) for columns in zip(*parts, strict=True)))
-
-    def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
-        """Log predictive density of every observed target, `[N_d]` for each output by name."""
-        return SparseMOGP.predict_log_density(self, replica_as_input(data))
+    def _log_densities(self, data: Any) -> dict[str, tf.Tensor]:
+        return super()._log_densities(replica_as_input(data))
 
 
 def replica_as_input(data: MultiOutputData) -> MultiOutputData:
     """The same observations with the replica number as last column of the inputs."""
-    X, rows = distinct_inputs(data)
+    X, rows = distinct_inputs(replace(data, nested=False))
     outputs = [replace(o, rows=r) for o, r in zip(data.outputs, rows, strict=True)]
     return MultiOutputData(X, tuple(outputs))
 
@@ -308,7 +300,7 @@ def _latent(
     set_trainable(latent_kernel.variance, False)
     model = LatentMOGP(
         kernel, latent_kernel, points, found.Z, found.mean, found.var,
-        likelihood=likelihood, names=data.names, nodes=nodes,
+        likelihood=likelihood, names=data.schema, nodes=nodes,
     )  # fmt: skip
     if smoothed is not None:
         _explain(model, smoothed.F, smoothed.known)

@@ -180,7 +180,7 @@ def mlgpf(
         inducing=_inducing(chosen, data, inducing, rank, seed),
         posterior=Parsimonious() if chosen.parsimonious else Full(whiten),
         likelihood=BernoulliLabels(K, negatives, shared=shared, nodes=nodes, seed=seed),
-        names=data.names,
+        names=data.schema,
     )
     _start(model.posterior, rng)
     return model

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import gpflow
@@ -25,6 +25,7 @@ from mogp.posteriors.base import by_latent
 from mogp.priors import Marginals, MixingPrior, View
 
 _NUMBERS_AT_ONCE = 1 << 22
+_MOST_NUMBERS = 1 << 27
 _NEWTON_STEPS = 50
 _ROUNDING = 1e-10
 
@@ -84,9 +85,27 @@ class LabelMOGP(SparseMOGP):
         r"""$\sum_k \log p(y_{nk})$ of each point, labels taken one by one, by the name of the
         output.
         """
-        self.check(data)
-        parts = [super(LabelMOGP, self).predict_log_density(own) for own in self._parts(data)]
+        self.aligned(data)
+        self.likelihood.check(data)
+        parts = [self._log_densities(own) for own in self._parts(data)]
         return {self.names[0]: tf.concat([part[self.names[0]] for part in parts], 0)}
+
+    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
+        self._check_table(X)
+        return super()._predict_f(X, outputs, full_cov)
+
+    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        self._check_table(X)
+        return super()._predict_y(X, outputs)
+
+    def _check_table(self, X: tf.Tensor) -> None:
+        numbers = int(X.shape[0] or 0) * self.prior.num_functions
+        if numbers > _MOST_NUMBERS:
+            raise self.unsupported(
+                f"has {self.prior.num_functions} labels: a table of {numbers} numbers is too large"
+                " to make",
+                "Use top_labels, which has the best labels of each point, or fewer points.",
+            )
 
     def elbo(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch; of all the data, exactly, in blocks of
@@ -143,7 +162,7 @@ class LabelMOGP(SparseMOGP):
         return self._table(self._given_block(X[rows], signs[rows], factors) for rows in blocks)
 
     def _given_block(self, X: Matrix, signs: csr_array, factors: Factors) -> Array:
-        conditional: Any = self.condition(self._inputs(X), factors)
+        conditional: Any = self.condition(self.read(X), factors)
         m, s = (np.asarray(a).T for a in conditional.latents())
         s = np.maximum(s, 0)
         prior = self.prior
@@ -174,7 +193,7 @@ class LabelMOGP(SparseMOGP):
         """
         X, prior, alpha = self._rows(Xnew), self.prior, self.posterior.weights(self.factors())
         for rows in _blocks(X.shape[0], prior.num_functions):
-            Kuf = self.inducing.Kuf(prior.kernels, self._inputs(X[rows]))
+            Kuf = self.inducing.Kuf(prior.kernels, self.read(X[rows]))
             latents = by_latent(tf.linalg.matvec(Kuf, alpha, transpose_a=True))
             yield prior.mix(tf.transpose(latents))
 
@@ -182,7 +201,7 @@ class LabelMOGP(SparseMOGP):
         """The functions of all labels at block after block of points."""
         X, factors, labels = self._rows(Xnew), self.factors(), self.prior.num_functions
         for rows in _blocks(X.shape[0], self._width):
-            yield View(self.condition(self._inputs(X[rows]), factors), 0, labels, None)
+            yield View(self.condition(self.read(X[rows]), factors), 0, labels, None)
 
     def _parts(self, data: Any) -> Iterator[LabelData]:
         return (data.take(rows) for rows in _blocks(data.num_points, self._width))

@@ -5,6 +5,7 @@ and robust-max.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 import gpflow
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import SquaredExponential
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import Array, MultiOutputData, Names, Schema
 from mogp.data.batches import Batch
 from mogp.data.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data.labels import LabelData
@@ -56,7 +57,7 @@ class OneVsEachMOGP(SparseMOGP):
         likelihood: `OneVsEach`.
         posterior: the variational family; `Full()` if None.
         rivals: classes $s$ with which a step compares.
-        name: of the output.
+        names: see `SparseMOGP`.
     """
 
     def __init__(
@@ -66,13 +67,13 @@ class OneVsEachMOGP(SparseMOGP):
         likelihood: OneVsEach,
         posterior: Posterior | None = None,
         rivals: int = 1,
-        name: str = "output 0",
+        names: Names = None,
     ) -> None:
         if prior.bias is None:
             raise ValueError("one-vs-each needs a bias for each class: give the prior bias=0.0.")
         if rivals < 1:
             raise ValueError(f"rivals={rivals}; a class is compared with at least one other.")
-        super().__init__(prior, inducing, {name: likelihood}, posterior)
+        super().__init__(prior, inducing, [likelihood], posterior, names)
         latents_first(self.posterior)
         self.rivals = min(rivals, likelihood.num_classes - 1)
 
@@ -125,7 +126,7 @@ class OneVsEachMOGP(SparseMOGP):
         r"""$\log\int\tilde p(k \mid f)\,q(f)\,df$ at `Xnew [N, P]`, `[N, C]`: see
         `OneVsEach.log_bound`.
         """
-        X = self._inputs(Xnew)
+        X = self.at(Xnew)
         blocks = [X[start : start + _ROWS_AT_ONCE] for start in range(0, X.shape[0], _ROWS_AT_ONCE)]
         views = (View(self.condition(block), 0, self.num_classes, None) for block in blocks)
         return tf.concat(
@@ -145,7 +146,7 @@ class LinearOneVsEach(MOGP):
         inputs: number of input columns.
         penalty: $\lambda$.
         rivals: classes with which a step compares.
-        name: of the output.
+        names: see `SparseMOGP`.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class LinearOneVsEach(MOGP):
         inputs: int,
         penalty: float = 1.0,
         rivals: int = 1,
-        name: str = "output 0",
+        names: Names = None,
     ) -> None:
         super().__init__()
         if not penalty >= 0:
@@ -168,15 +169,28 @@ class LinearOneVsEach(MOGP):
         self.bias = gpflow.Parameter(np.zeros(classes))
         self.penalty = penalty
         self.rivals = min(rivals, classes - 1)
-        self.names = (name,)
+        self.schema = Schema.of(names, 1)
 
     @property
     def num_classes(self) -> int:
         """Classes, `C`."""
         return int(self.bias.shape[0])
 
+    @property
+    def input_dim(self) -> int:
+        """Columns of the inputs."""
+        return int(self.weights.shape[1])
+
+    def choices(self) -> dict[str, str]:
+        """Scores and objective, in words."""
+        return {
+            "scores": f"linear, {self.num_classes} classes",
+            "objective": f"one-vs-each, {self.rivals} rivals a step, penalty {self.penalty:g}",
+        }
+
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data."""
+        self.schema.check(data.schema)
         class_labels(data, self.num_classes)
         if data.input_dim != self.weights.shape[1]:
             raise ValueError(
@@ -216,30 +230,34 @@ class LinearOneVsEach(MOGP):
         """`[N, C]` at `X [N, P]`."""
         return tf.linalg.matmul(X, self.weights, transpose_b=True) + self.bias
 
-    def predict_f(
-        self, Xnew: npt.ArrayLike, full_cov: bool = False, full_output_cov: bool = False
-    ) -> Marginals:
-        """The scores, without variance."""
-        if full_cov or full_output_cov:
-            raise ValueError("linear scores are points: they have no covariances.")
-        F = self.scores(tf.convert_to_tensor(Xnew, gpflow.default_float()))
-        return Marginals(F, tf.zeros_like(F))
-
-    def predict_y(self, Xnew: npt.ArrayLike) -> tuple[tf.Tensor, tf.Tensor]:
-        """Softmax of the scores, and the variances of the indicators of the classes."""
-        p = tf.nn.softmax(self.predict_f(Xnew).mean)
-        return p, p - p**2
-
-    def predict_classes(self, Xnew: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The class with the largest score at each row of `Xnew`."""
-        largest: npt.NDArray[np.int64] = np.argmax(self.predict_f(Xnew).mean, axis=-1)
-        return largest
-
     def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         """Log softmax of the labels, `[N]`, under the name of the output."""
-        log_p = tf.nn.log_softmax(self.predict_f(data.inputs(0)).mean)
-        labels = tf.cast(np.asarray(data.outputs[0].Y)[:, 0], tf.int64)
-        return {data.names[0]: tf.gather(log_p, labels, batch_dims=1)}
+        own = self.aligned(data)
+        log_p = tf.nn.log_softmax(self.scores(self.read(own.inputs(0))))
+        labels = tf.cast(own.outputs[0].Y[:, 0], tf.int64)
+        return {self.names[0]: tf.gather(log_p, labels, batch_dims=1)}
+
+    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
+        """The scores: points, without variance."""
+        F = self.scores(X)
+        N = tf.shape(F)[0]
+        return Marginals(F, tf.zeros([self.num_classes, N, N], F.dtype) if full_cov else 0 * F)
+
+    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        """Softmax of the scores, and the variances of the indicators of the classes."""
+        p = tf.nn.softmax(self.scores(X))
+        return Marginals(p, p - p**2)
+
+    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        return tf.repeat(self.scores(X)[None], samples, 0)
+
+    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        """Labels: given the scores, rows are independent."""
+        return self._draw_y_apart(X, outputs[0], samples, seed)
+
+    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+        drawn = tf.random.stateless_categorical(self.scores(X), samples, [seed, 0])
+        return tf.cast(tf.transpose(drawn), X.dtype)[..., None]
 
 
 def ovse(
@@ -303,7 +321,7 @@ def ovse(
         likelihood=OneVsEach(C, seed=seed),
         posterior=_posterior(method, whiten, sigma),
         rivals=rivals,
-        name=data.names[0],
+        names=data.schema,
     )
     _match_start(model, sigma)
     return model
@@ -343,7 +361,8 @@ def robust_max(
             if isinstance(inducing, InducingPoints)
             else kmeans_points(data, inducing, seed=seed)
         ),
-        likelihood={data.names[0]: RobustMax(C, epsilon, nodes=10)},
+        likelihood=[RobustMax(C, epsilon, nodes=10)],
+        names=data.schema,
         posterior=_posterior(method, whiten, sigma),
     )
     _match_start(model, sigma)
@@ -363,7 +382,7 @@ def ovse_linear(
     """
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
-    return LinearOneVsEach(C, data.input_dim, penalty, rivals, data.names[0])
+    return LinearOneVsEach(C, data.input_dim, penalty, rivals, data.schema)
 
 
 def class_points(data: MultiOutputData, labels: Array, count: int, seed: int = 0) -> InducingPoints:

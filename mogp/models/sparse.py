@@ -6,26 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import Array, MultiOutputData, Names, Schema
 from mogp.data.batches import Batch, OutputBatch
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
 from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
 from mogp.likelihoods.groups import Group, groups
-from mogp.models.base import MOGP
-from mogp.models.named import NamedOutputs
+from mogp.models.base import MOGP, Given, Replica
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
 
 
-class SparseMOGP(NamedOutputs, MOGP):
+class SparseMOGP(MOGP):
     r"""A sparse variational multi-output GP.
 
     Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions
@@ -45,7 +44,8 @@ class SparseMOGP(NamedOutputs, MOGP):
         likelihood: one GPflow likelihood (a single output), a sequence or a dict by output name, or
             a `PerOutput`.
         posterior: the variational family; `Full()` (whitened) if None.
-        names: the outputs' names; those of the likelihood's dict, or "output 0", … if None.
+        names: of the outputs, or `data.schema`, which has the names of input columns and classes
+            too; if None those of the likelihood's dict, or else of the first data it is fitted on.
         kl_weight: $\beta$; anything but 1 gives up the bound for a tempered one.
     """
 
@@ -55,7 +55,7 @@ class SparseMOGP(NamedOutputs, MOGP):
         inducing: InducingPoints,
         likelihood: Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood] | PerOutput,
         posterior: Posterior | None = None,
-        names: Sequence[str] | None = None,
+        names: Names = None,
         kl_weight: float = 1.0,
     ) -> None:
         super().__init__()
@@ -86,14 +86,10 @@ class SparseMOGP(NamedOutputs, MOGP):
                 f"use sets={blocks}, or one shared set."
             )
         self.posterior.build(blocks, copies, inducing.num_inducing)
-        given = self.likelihood.output_names if names is None else names
-        self.names: tuple[str, ...] = tuple(
-            given or (f"output {d}" for d in range(len(self.likelihood.likelihoods)))
+        self.schema = Schema.of(
+            self.likelihood.output_names if names is None else names,
+            len(self.likelihood.likelihoods),
         )
-        if len(self.names) != len(self.likelihood.likelihoods):
-            raise ValueError(
-                f"{len(self.names)} names for {len(self.likelihood.likelihoods)} outputs."
-            )
         storing = [self.likelihood.likelihoods[d] for d in self.local]
         if len({id(one) for one in storing}) < len(storing):
             raise ValueError(
@@ -106,9 +102,21 @@ class SparseMOGP(NamedOutputs, MOGP):
         """Columns of the inputs."""
         return self.inducing.input_dim
 
-    @property
-    def _columns(self) -> int:
-        return self.inducing.input_dim
+    def choices(self) -> dict[str, str]:
+        """Prior, inducing variables, posterior and likelihoods, in words."""
+        prior, sets = self.prior, self.inducing.num_sets
+        kernels = ", ".join(dict.fromkeys(type(k).__name__ for k in prior.kernels.kernels))
+        kinds = dict.fromkeys(type(one).__name__ for one in self.likelihood.likelihoods)
+        whiten = ", whitened" if getattr(self.posterior, "whiten", False) else ""
+        return {
+            "prior": f"{type(prior).__name__}: {prior.num_latents} latent GPs ({kernels}) make"
+            f" {prior.num_functions} functions",
+            "inducing": f"{type(self.inducing).__name__}: {self.inducing.num_inducing}"
+            + (f" in each of {sets} sets" if sets else " shared by all latent GPs"),
+            "posterior": f"{type(self.posterior).__name__}{whiten}",
+            "likelihood": ", ".join(kinds),
+            "units": "those of the data",
+        }
 
     # --- the bound
 
@@ -255,7 +263,12 @@ class SparseMOGP(NamedOutputs, MOGP):
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the
         likelihoods allow.
         """
-        self._check_fits(data)
+        self.schema.check(data.schema)
+        if data.input_dim != self.input_dim:
+            raise ValueError(
+                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
+            )
+        self.likelihood.check(data)
         for d in self.local:
             rows = self.likelihood.likelihoods[d].stored_rows
             if data.X.shape[0] > rows:
@@ -268,43 +281,48 @@ class SparseMOGP(NamedOutputs, MOGP):
 
     def predict_f(
         self,
-        Xnew: npt.ArrayLike,
+        Xnew: Any,
         output: int | str | None = None,
+        *,
+        replica: Replica = None,
+        given: Given = None,
         full_cov: bool = False,
         full_output_cov: bool = False,
     ) -> Marginals:
-        """Mean and variance of the latent functions at `Xnew [N, P]`.
+        """Mean and variance of the latent functions at `Xnew [N, P]`: see `MOGP.predict_f`.
 
         Args:
             Xnew: where.
-            output: only the functions of this output; all `J` if None.
-            full_cov: covariances between points, `[J, N, N]`.
+            output: only the functions of this output.
+            replica: for models with replicas.
+            given: see `MOGP.predict_f`.
+            full_cov: covariances between rows, `[J, N, N]`.
             full_output_cov: covariances between functions, `[N, J, J]`.
         """
-        if full_cov and full_output_cov:
+        if not full_output_cov:
+            return super().predict_f(Xnew, output, replica=replica, given=given, full_cov=full_cov)
+        if full_cov:
             raise ValueError("ask for full_cov or full_output_cov, not both.")
-        functions = (
-            range(self.prior.num_functions)
-            if output is None
-            else self.likelihood.functions(self.index(output))
-        )
-        return self.condition(self._inputs(Xnew), full_cov=full_cov).marginals(
-            functions, full_output_cov=full_output_cov
-        )
+        self._refuse_given(given)
+        outputs = range(len(self.names)) if output is None else [self.index(output)]
+        conditional = self.condition(self.at(Xnew, replica))
+        return conditional.marginals(self._functions(outputs), full_output_cov=True)
 
-    def predict_y(
-        self, Xnew: npt.ArrayLike, output: int | str | None = None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Predictive mean and variance of the targets at `Xnew [N, P]`.
+    def _functions(self, outputs: Sequence[int]) -> range | tf.Tensor:
+        """The functions of some outputs: a range where they are neighbours."""
+        numbers = [j for d in outputs for j in self.likelihood.functions(d)]
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            return range(numbers[0], numbers[0] + len(numbers))
+        return tf.constant(numbers, tf.int64)
 
-        `[N, T_d]` for one output; the outputs' columns side by side if `output` is None. For class
-        outputs the columns are class probabilities.
-        """
-        X = self._inputs(Xnew)
+    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
+        X = _dense(X) if full_cov else X
+        return self.condition(X, full_cov=full_cov).marginals(self._functions(outputs))
+
+    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
         conditional = self.condition(X)
-        wanted = self.reported if output is None else [self.index(output)]
         parts = []
-        for d in wanted:
+        for d in outputs:
             likelihood, functions = self.likelihood.likelihoods[d], self.likelihood.functions(d)
             if isinstance(likelihood, ReadsFunctions):
                 parts.append(
@@ -313,7 +331,7 @@ class SparseMOGP(NamedOutputs, MOGP):
             else:
                 f = conditional.marginals(functions)
                 parts.append(likelihood.predict_mean_and_var(X, f.mean, f.var))
-        return tf.concat([m for m, _ in parts], -1), tf.concat([v for _, v in parts], -1)
+        return Marginals(*(tf.concat(list(same), -1) for same in zip(*parts, strict=True)))
 
     def global_coregionalisation(self) -> Array:
         r"""How strongly outputs are coupled, `[D, D]`: mean $|B_g|$ over latents and over pairs of
@@ -333,7 +351,10 @@ class SparseMOGP(NamedOutputs, MOGP):
 
     def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, `[N_d]` for each output by name."""
-        self._check_fits(data)
+        return self.of_data(self._log_densities(self.aligned(data)), data)
+
+    def _log_densities(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
+        self.likelihood.check(data)
         batch = data.full()
         conditional = self.condition(batch.X)
         found: dict[int, tf.Tensor] = {}
@@ -353,43 +374,57 @@ class SparseMOGP(NamedOutputs, MOGP):
             found |= dict(zip(group.outputs, tf.split(densities, sizes), strict=True))
         return {name: found[d] for d, name in enumerate(self.names)}
 
-    def predict_f_samples(
-        self, Xnew: npt.ArrayLike, samples: int = 1, output: int | str | None = None, seed: int = 0
-    ) -> tf.Tensor:
-        """Joint draws of the latent functions at `Xnew`, `[samples, N, J]`: correlated over points
-        and functions.
-        """
-        functions = (
-            range(self.prior.num_functions)
-            if output is None
-            else self.likelihood.functions(self.index(output))
-        )
-        return self.condition(self._inputs(Xnew), full_cov=True).draws(functions, samples, seed)
+    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        conditional = self.condition(_dense(X), full_cov=True)
+        functions = self._functions(outputs)
+        if isinstance(functions, range):
+            return conditional.draws(functions, samples, seed)
+        whole = conditional.draws(range(self.prior.num_functions), samples, seed)
+        return tf.gather(whole, functions, axis=2)
 
-    def predict_y_samples(
-        self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0
-    ) -> tf.Tensor:
-        """Draws of the targets of one output, `[samples, N, T_d]`, independent over points.
+    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        conditional, parts = self.condition(_dense(X), full_cov=True), []
+        own = [self.likelihood.functions(d) for d in outputs]
+        first, last = min(r.start for r in own), max(r.stop for r in own)
+        together = conditional.draws(range(first, last), samples, seed)
+        for d, functions in zip(outputs, own, strict=True):
+            likelihood = self.likelihood.likelihoods[d]
+            F = together[..., functions.start - first : functions.stop - first]
+            if len(functions) > 1 and not _reads_jointly(likelihood):
+                each = [
+                    conditional.draws(range(j, j + 1), samples, seed + 7919 * (1 + j))
+                    for j in functions
+                ]
+                F = tf.concat(each, -1)
+            parts.append(sample_y(likelihood, F, [seed, 2 + d], _tiled(X, samples)))
+        return tf.concat(parts, -1)
 
-        As the bound, `predict_y` and `predict_log_density`, they take the functions of an output to
-        be independent at a point (the product of their marginals), unless the likelihood reads the
-        functions jointly.
-        """
-        d = self.index(output)
-        X = self._inputs(Xnew)
-        conditional, functions = self.condition(X), self.likelihood.functions(d)
-        likelihood = self.likelihood.likelihoods[d]
-        if not (isinstance(likelihood, ReadsFunctions) and likelihood.joint):
+    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+        conditional, functions = self.condition(X), self.likelihood.functions(output)
+        likelihood = self.likelihood.likelihoods[output]
+        if not _reads_jointly(likelihood):
             conditional = independent_functions(conditional.marginals(functions))
             functions = range(len(functions))
         shape = [samples, X.shape[0], conditional.num_latents]
         F = conditional.points(
             functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype)
         )
-        everywhere = (
-            None if isinstance(X, tf.SparseTensor) else tf.broadcast_to(X, [samples, *X.shape])
-        )
-        return sample_y(likelihood, F, [seed, 2], everywhere)
+        return sample_y(likelihood, F, [seed, 2], _tiled(X, samples))
+
+
+def _reads_jointly(likelihood: Likelihood) -> bool:
+    """Whether the functions of a row are dependent when its targets are drawn."""
+    return isinstance(likelihood, ReadsFunctions) and likelihood.joint
+
+
+def _dense(X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
+    """Inputs whose covariances are wanted: a dense matrix, as these are."""
+    return tf.sparse.to_dense(X) if isinstance(X, tf.SparseTensor) else X
+
+
+def _tiled(X: tf.Tensor | tf.SparseTensor, samples: int) -> tf.Tensor | None:
+    """Inputs `[samples, N, P]` for a likelihood that may read them; None if they are sparse."""
+    return None if isinstance(X, tf.SparseTensor) else tf.broadcast_to(X, [samples, *X.shape])
 
 
 def _outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:

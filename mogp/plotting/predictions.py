@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mogp.data.inputs import give_back
 from mogp.plotting.curves import bands
 from mogp.plotting.style import COLOURS, INK
 
@@ -53,52 +54,52 @@ def _against_input(
 ) -> None:
     x = np.linspace(data.X.min(), data.X.max(), points)
     frame = model.predict(x, output=name, samples=samples)
-    for target, part in frame.groupby("target"):
-        several = frame["target"].nunique() > 1
-        label = f"p(class {target})" if several else "mean"
-        color = list(COLOURS.values())[int(target) % len(COLOURS)]
-        if several:
-            ax.plot(x, part["mean"], color=color, label=label)
+    shown = _as_given(x, data)
+    targets = list(dict.fromkeys(frame["target"]))
+    for position, target in enumerate(targets):
+        part = frame[frame["target"] == target]
+        color = list(COLOURS.values())[position % len(COLOURS)]
+        if len(targets) > 1:
+            ax.plot(shown, part["mean"], color=color, label=f"p({target})")
         else:
             bands(
                 ax,
-                x,
+                shown,
                 part["mean"],
                 lower=part["q0.025"],
                 upper=part["q0.975"],
                 color=color,
-                label=label,
+                label="mean",
                 band_label="95 %",
             )
-    ax.plot(
-        data.inputs(name)[:, 0],
-        data[name].Y[:, 0],
-        ".",
-        color=INK,
-        markersize=4,
-        alpha=0.7,
-        label="data",
-    )
-    ax.set(xlabel="input", ylabel="target")
+    own = data[name]
+    for column in range(own.Y.shape[1] if len(targets) == 1 else 1):
+        seen = own.observed[:, column]
+        at = _as_given(data.inputs(name)[seen, 0], data)
+        label = "data" if column == 0 else None
+        ax.plot(at, own.Y[seen, column], ".", color=INK, markersize=4, alpha=0.7, label=label)
+    ax.set(xlabel=data.input_names[0], ylabel=name)
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+
+
+def _as_given(x: Any, data: MultiOutputData) -> Any:
+    """Values of the one input column as the user gave them: dates as dates."""
+    return give_back(x, data.columns[0])
 
 
 def _against_observed(
     ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int
 ) -> None:
-    frame = model.predict(data.inputs(name), output=name, samples=samples)
+    only = data.take({n: [] for n in data.names if n != name})
+    frame = model.predictions(only, samples=samples)
     if frame["target"].nunique() > 1:
-        observed = data[name].Y[:, 0].astype(int)
-        of_class = frame.pivot_table(index="row", columns="target", values="mean").to_numpy()[
-            np.arange(len(observed)), observed
-        ]
-        ax.hist(of_class, bins=20, range=(0, 1), color=COLOURS["blue"])
+        seen = frame.loc[frame["observed"] == 1, "mean"]
+        ax.hist(seen, bins=20, range=(0, 1), color=COLOURS["blue"])
         ax.set(xlabel="predicted probability of the observed class", ylabel="rows")
         return
-    observed = data[name].Y[:, 0]
     error = np.stack([frame["mean"] - frame["q0.025"], frame["q0.975"] - frame["mean"]])
     ax.errorbar(
-        observed,
+        frame["observed"],
         frame["mean"],
         yerr=np.maximum(error, 0),
         fmt=".",
@@ -107,7 +108,7 @@ def _against_observed(
         elinewidth=0.6,
         label="mean, 95 %",
     )
-    ends = [observed.min(), observed.max()]
+    ends = [frame["observed"].min(), frame["observed"].max()]
     ax.plot(ends, ends, color=COLOURS["grey"], lw=1, label="equal")
     ax.set(xlabel="observed", ylabel="predicted")
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)

@@ -10,7 +10,8 @@ from typing import Any
 from gpflow.models import BayesianModel
 
 from mogp.data import LabelData, MultiOutputData
-from mogp.models.base import MOGP, Stage
+from mogp.models.base import MOGP
+from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS, Adam, Optimizer, Problem
 from mogp.training.diagnosis import diagnose
 from mogp.training.history import History, StageRecord

@@ -89,7 +89,7 @@ def test_a_start_from_the_smoothed_outputs_is_closer_to_the_data_than_a_random_o
     residual = {}
     for start in ("pca", "random"):
         table_of = hmogp_lv(data, inducing=6, latent_inducing=5, start=start).predictions(data)
-        residual[start] = np.mean((table_of["target"] - table_of["mean"]) ** 2)
+        residual[start] = np.mean((table_of["observed"] - table_of["mean"]) ** 2)
     assert residual["pca"] < 0.5 * residual["random"]
 
 
@@ -154,7 +154,7 @@ def test_lvmogp_and_lmc_predict_the_same_for_all_replicas():
     models = [lvmogp(data, inducing=3, latent_inducing=2), lmc_stacked(data, inducing=4)]
     models[1].posterior.q_mu.assign(np.random.default_rng(0).normal(size=models[1].posterior.q_mu.shape))
     for model in models:
-        one, other = (model.predict_y(NEW, "missing", r) for r in (0, 2))
+        one, other = (model.predict_y(NEW, "missing", replica=r) for r in (0, 2))
         np.testing.assert_array_equal(one.mean, other.mean)
         np.testing.assert_array_equal(one.var, other.var)
 
@@ -183,7 +183,7 @@ def test_hgp_ind_is_a_sparse_gp_for_each_output(randomise):
         )  # fmt: skip
         expected += svgp.elbo((table(data, d), own.Y))
         at = np.column_stack([NEW, np.full(5, 2)])
-        for one, other in zip(model.predict_y(NEW, d, 2), svgp.predict_y(at), strict=True):
+        for one, other in zip(model.predict_y(NEW, d, replica=2), svgp.predict_y(at), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.elbo(data), expected, rtol=1e-8)
 
@@ -212,9 +212,9 @@ def test_sparse_baselines_train_predict_and_score(make):
     history = fit(model, data, steps=20, optimizer=Adam(0.05), batch_size=3, progress=False)
     assert history.status == "finished"
     assert float(model.elbo(data)) > before
-    frame = model.predictions(data)
+    frame = model.predictions(data, quantiles=())
     density = model.predict_log_density(data)
-    expected = norm.logpdf(frame["target"], frame["mean"], frame["sd"])
+    expected = norm.logpdf(frame["observed"], frame["mean"], frame["sd"])
     np.testing.assert_allclose(np.concatenate(list(density.values())), expected, rtol=1e-7)
 
 
@@ -254,13 +254,13 @@ def test_outputs_with_the_same_inputs_contribute_different_points():
 def test_networks_fit_each_output_and_have_no_variance():
     x = np.linspace(-1, 1, 20)
     data = MultiOutputData.from_arrays(x, np.column_stack([x, 1 - x]), replica=np.arange(20) % 2)
-    model = Networks(data, epochs=150)
+    model = Networks(epochs=150).fit(data)
     mean, var = model.predict_y(x, replica=1)
     assert np.abs(mean.numpy() - np.column_stack([x, 1 - x])).max() < 0.2
     assert np.isnan(var.numpy()).all()
-    np.testing.assert_array_equal(mean, Networks(data, epochs=150).predict_y(x, replica=0).mean)
+    np.testing.assert_array_equal(mean, Networks(epochs=150).fit(data).predict_y(x, replica=0).mean)
     with pytest.raises(ValueError, match="epochs=0"):
-        Networks(data, epochs=0)
+        Networks(epochs=0)
 
 
 # -------------------------------------------------------------------------------------------------------- start values
@@ -340,9 +340,9 @@ def test_on_data_from_the_model_hmogp_lv_beats_models_that_ignore_replicas():
         "LMC": lmc_stacked(train, inducing=20),
     }.items():
         fit(model, train, steps=250, optimizer=Adam(0.05), progress=False)
-        frame = model.predictions(test)
-        density = norm.logpdf(frame["target"], frame["mean"], frame["sd"])
-        scores[name] = (metrics.nmse(frame["target"], frame["mean"]), -float(np.mean(density)))
+        frame = model.predictions(test, quantiles=())
+        density = norm.logpdf(frame["observed"], frame["mean"], frame["sd"])
+        scores[name] = (metrics.nmse(frame["observed"], frame["mean"]), -float(np.mean(density)))
     for other in ("LVMOGP", "LMC"):
         assert scores["HMOGP-LV"][0] < scores[other][0], scores
         assert scores["HMOGP-LV"][1] < scores[other][1], scores
@@ -388,8 +388,8 @@ def test_yes_or_no_targets_are_learned_by_our_bernoulli():
     data = replicated(lambda rng, f: (f > 0).astype(float))
     model = hmogp_lv(data, likelihood=lik.Bernoulli(), latent_inducing=3)
     fit(model, data, steps=100, optimizer=Adam(0.05), progress=False)
-    seen = model.predictions(data)
-    assert ((seen["mean"] > 0.5) == (seen["target"] > 0.5)).mean() > 0.9
+    seen = model.predictions(data, quantiles=())
+    assert ((seen["mean"] > 0.5) == (seen["observed"] > 0.5)).mean() > 0.9
 
 
 def test_likelihoods_of_several_functions_are_refused():

@@ -37,7 +37,7 @@ from mogp.data.padded import PaddedBatch
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
 from mogp.models import LatentMOGP, hgp_ind, lvmogp
-from mogp.models.latent import latent_nodes
+from mogp.models.latent_terms import latent_nodes
 from mogp.optimizers import LBFGS, Adam
 from mogp.training import fit
 
@@ -330,7 +330,10 @@ def test_a_single_output_has_the_bound_of_a_sparse_hierarchical_gp(little_jitter
     np.testing.assert_allclose(named.elbo(data), svgp.elbo((X, Y)), rtol=1e-8)
     new = np.column_stack([np.linspace(-1, 4, 6), np.ones(6)])
     for one, other, third in zip(
-        model.predict_y(new[:, :1], 0, 1), named.predict_y(new[:, :1], 0, 1), svgp.predict_y(new), strict=True
+        model.predict_y(new[:, :1], 0, replica=1),
+        named.predict_y(new[:, :1], 0, replica=1),
+        svgp.predict_y(new),
+        strict=True,
     ):
         np.testing.assert_allclose(one, third, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(other, third, rtol=1e-6, atol=1e-8)
@@ -504,10 +507,10 @@ def test_predictions_have_the_moments_of_the_mixture_over_latent_variables():
     for d, replica in ((0, 0), (2, 1), (4, 2)):
         X = np.column_stack([Xnew, np.full(5, replica)])
         mean, cov = mixture(model, d, X, K_X)
-        f_mean, f_var = model.predict_f(Xnew, d, replica)
+        f_mean, f_var = model.predict_f(Xnew, d, replica=replica)
         np.testing.assert_allclose(f_mean[:, 0], mean, rtol=1e-7)
         np.testing.assert_allclose(f_var[:, 0], np.diag(cov), rtol=1e-6)
-        y_mean, y_var = model.predict_y(Xnew, data.names[d], replica)
+        y_mean, y_var = model.predict_y(Xnew, data.names[d], replica=replica)
         np.testing.assert_allclose(y_mean[:, 0], mean, rtol=1e-7)
         np.testing.assert_allclose(y_var[:, 0], np.diag(cov) + model.noise.numpy()[d], rtol=1e-6)
 
@@ -544,10 +547,10 @@ def test_a_replica_that_was_never_seen_is_known_through_the_shared_function_alon
     U = np.linalg.cholesky(K_x) @ model.q_mu.numpy()
     factors = np.linalg.solve(np.linalg.cholesky(_latent_covariance(model)), _latent_cross(model, 1))
     expected = k_g(X, Z) @ np.linalg.inv(K_x) @ U @ factors
-    found = model.predict_f(Xnew, 1, 9)
+    found = model.predict_f(Xnew, 1, replica=9)
     np.testing.assert_allclose(found.mean[:, 0], expected, rtol=1e-7)
-    np.testing.assert_array_equal(found.mean, model.predict_f(Xnew, 1, 1234).mean)
-    seen = model.predict_f(Xnew, 1, 0)
+    np.testing.assert_array_equal(found.mean, model.predict_f(Xnew, 1, replica=1234).mean)
+    seen = model.predict_f(Xnew, 1, replica=0)
     assert np.mean(found.var) > np.mean(seen.var)
 
 
@@ -562,8 +565,8 @@ def _latent_cross(model: LatentMOGP, d: int) -> np.ndarray:
 
 def test_joint_draws_have_the_moments_of_the_predictions():
     model, Xnew = toy(uneven_data()), np.array([0.2, 1.0, 2.5])
-    draws = model.predict_f_samples(Xnew, 0, 1, samples=20_000, seed=4).numpy()
-    mean, var = (a.numpy()[:, 0] for a in model.predict_f(Xnew, 0, 1))
+    draws = model.predict_f_samples(Xnew, 0, samples=20_000, seed=4, replica=1).numpy()[..., 0]
+    mean, var = (a.numpy()[:, 0] for a in model.predict_f(Xnew, 0, replica=1))
     assert draws.shape == (20_000, 3)
     assert np.all(np.abs(draws.mean(0) - mean) < 5 * np.sqrt(var / 20_000))
     np.testing.assert_allclose(draws.var(0), var, rtol=0.06)
@@ -597,14 +600,14 @@ def far_apart() -> MultiOutputData:
 def test_the_table_of_predictions_goes_with_the_rows_of_the_data(make):
     data = make()
     model = toy(data)
-    frame = model.predictions(data)
-    assert list(frame.columns) == ["output", "replica", "x", "target", "mean", "sd"]
+    frame = model.predictions(data, quantiles=())
+    assert list(frame.columns) == ["row", "replica", "x", "output", "target", "observed", "mean", "sd"]
     assert len(frame) == sum(data.sizes)
     for name, part in frame.groupby("output", sort=False):
         own = data[name]
-        np.testing.assert_array_equal(part["target"], own.Y[:, 0])
+        np.testing.assert_array_equal(part["observed"], own.Y[:, 0])
         np.testing.assert_array_equal(part["replica"], own.replica)
-        mean, var = model.predict_y(part["x"].to_numpy(), name, part["replica"].to_numpy())
+        mean, var = model.predict_y(part["x"].to_numpy(), name, replica=part["replica"].to_numpy())
         np.testing.assert_allclose(part["mean"], mean[:, 0], rtol=1e-10)
         np.testing.assert_allclose(part["sd"], np.sqrt(var[:, 0]), rtol=1e-10)
 
@@ -651,11 +654,11 @@ def test_a_missing_replica_is_predicted_with_more_uncertainty_than_observed_ones
         set_trainable(fixed, False)
     fit(model, train, steps=80, optimizer=LBFGS(), progress=False)
     x = np.linspace(0, 3, 8)
-    widths = [float(np.mean(model.predict_f(x, 1, r).var)) for r in range(3)]
+    widths = [float(np.mean(model.predict_f(x, 1, replica=r).var)) for r in range(3)]
     assert np.isfinite(widths).all()
     assert widths[2] > max(widths[:2])
     held = data.outputs[1].Y[data.outputs[1].replica == 2]
-    mean = model.predict_f(x, 1, 2).mean
+    mean = model.predict_f(x, 1, replica=2).mean
     assert np.mean((held - mean) ** 2) < np.mean(held**2)
 
 
@@ -711,8 +714,8 @@ def test_predictions_of_counts_equal_monte_carlo():
     data = counts("Poisson")
     model = toy(data, likelihood=gpflow.likelihoods.Poisson(), nodes=15)
     model.q_mu.assign(0.4 * model.q_mu)
-    mean, var = (a.numpy()[:, 0] for a in model.predict_y([0.5, 2.0], 0, 1))
-    f = model.predict_f_samples([0.5, 2.0], 0, 1, samples=100_000, seed=1).numpy()
+    mean, var = (a.numpy()[:, 0] for a in model.predict_y([0.5, 2.0], 0, replica=1))
+    f = model.predict_f_samples([0.5, 2.0], 0, samples=100_000, seed=1, replica=1).numpy()[..., 0]
     y = np.random.default_rng(0).poisson(np.exp(f))
     assert np.all(np.abs(y.mean(0) - mean) < 5 * y.std(0) / np.sqrt(len(y)))
     np.testing.assert_allclose(y.var(0), var, rtol=0.25)
@@ -857,7 +860,7 @@ def parts(**changes):
         ({"latent_kernel": Matern32()}, TypeError, "Matern32.*SquaredExponential"),
         ({"likelihood": gpflow.likelihoods.Softmax(3)}, TypeError, "Softmax reads several functions"),
         ({"latent_inducing": np.zeros((2, 3))}, ValueError, "have 3 columns, latent means 2"),
-        ({"names": ["a", "b"]}, ValueError, "2 names for 3 latent means"),
+        ({"names": ["a", "b"]}, ValueError, r"2 names \(a, b\) for 3 outputs"),
         ({"nodes": 0}, ValueError, "nodes=0"),
     ],
 )
@@ -912,7 +915,7 @@ def test_outputs_and_inputs_that_are_not_there_are_refused():
         model.predict_f([0.5], "d")
     with pytest.raises(IndexError, match="no output 3; there are 3"):
         model.predict_f([0.5], 3)
-    with pytest.raises(ValueError, match=r"shape \(1, 2\); expected \[N, 1\]"):
+    with pytest.raises(ValueError, match=r"2 columns.* expected \[N, 1\]"):
         model.predict_f([[0.5, 0.2]])
     assert model.predict_f(np.zeros((0, 1)), "a").mean.shape == (0, 1)
 

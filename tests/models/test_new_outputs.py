@@ -56,7 +56,7 @@ def test_three_points_of_a_new_output_predict_the_rest_of_it_better_than_the_pri
     found = add_outputs(model, new.take({"new": seen}))
     hidden = np.setdiff1d(np.arange(24), seen)
     X = table(new, 0)
-    mean, var = (a.numpy()[:, 0] for a in found.predict_f(X[:, :1], "new", X[:, 1].astype(int)))
+    mean, var = (a.numpy()[:, 0] for a in found.predict_f(X[:, :1], "new", replica=X[:, 1].astype(int)))
     error = np.mean((mean - truth)[hidden] ** 2)
     assert error < 0.3 * np.mean(truth[hidden] ** 2)
     assert np.all(var > 0)
@@ -126,7 +126,7 @@ def test_counts_of_a_new_output_have_a_latent_variable_too():
         data.X, (Output("new", *[getattr(outputs[0], k) for k in ("rows", "Y", "observed", "replica")]),)
     )
     found = add_outputs(model, new, candidates=6, restarts=2, steps=10)
-    assert np.isfinite(found.predict_y([0.5], "new", 1).mean).all()
+    assert np.isfinite(found.predict_y([0.5], "new", replica=1).mean).all()
     bad = MultiOutputData(
         data.X, (Output("bad", outputs[0].rows, outputs[0].Y - 9, outputs[0].observed, outputs[0].replica),)
     )

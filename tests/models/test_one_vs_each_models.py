@@ -387,7 +387,7 @@ def test_parts_that_do_not_fit_are_refused(data):
     with pytest.raises(ValueError, match="rivals=0"):
         ovse(data, inducing=2, rivals=0)
     own = [gpflow.kernels.SquaredExponential() for _ in range(3)]
-    model = OneVsEachMOGP(Independent(own, bias=0.0), InducingPoints(np.eye(2)), OneVsEach(3), name="y")
+    model = OneVsEachMOGP(Independent(own, bias=0.0), InducingPoints(np.eye(2)), OneVsEach(3), names=["y"])
     with pytest.raises(ValueError, match="use KernelRows"):
         model.elbo(model.batches(data, 2)(0))
     with pytest.raises(ValueError, match="penalty=-1"):

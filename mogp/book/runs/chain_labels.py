@@ -156,7 +156,9 @@ def landmine_run(
             _widen(model)
         train_chain(model, data, steps, rate, gamma)
         for task, (X, labels) in enumerate(held):
-            scores[k, task] = auc(labels, np.asarray(model.predict_y(X, task, samples)[0])[:, 0])
+            scores[k, task] = auc(
+                labels, np.asarray(model.predict_y(X, task, samples=samples)[0])[:, 0]
+            )
     return {"auc": scores, "folded": np.maximum(scores, 1 - scores)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -130,23 +131,23 @@ def replica_run(
         most_rows,
         seed,
     )
-    table = fitted.predictions(test)
-    table["nlpd"] = -norm.logpdf(table["target"], table["mean"], table["sd"])
+    table = fitted.predictions(test, quantiles=())
+    table["nlpd"] = -norm.logpdf(table["observed"], table["mean"], table["sd"])
     by_output = [part for _, part in table.groupby("output", sort=False)]
-    inside = np.abs(table["target"] - table["mean"]) <= 2 * table["sd"]
+    inside = np.abs(table["observed"] - table["mean"]) <= 2 * table["sd"]
     position = {name: d for d, name in enumerate(train.names)}
     result = {
-        "nmse": metrics.nmse(table["target"], table["mean"]),
+        "nmse": metrics.nmse(table["observed"], table["mean"]),
         "nlpd": float(table["nlpd"].mean()),
         "coverage": float(inside.mean()),
-        "nmse_by_output": np.array([metrics.nmse(p["target"], p["mean"]) for p in by_output]),
+        "nmse_by_output": np.array([metrics.nmse(p["observed"], p["mean"]) for p in by_output]),
         "nlpd_by_output": np.array([p["nlpd"].mean() for p in by_output]),
         "trained": len(objective),
         "objective": float(objective[-1]) if len(objective) else float("nan"),
         "test_output": table["output"].map(position).to_numpy(),
         "test_replica": table["replica"].to_numpy(),
         "test_x": table["x"].to_numpy(),
-        "test_target": table["target"].to_numpy(),
+        "test_target": table["observed"].to_numpy(),
         "test_mean": table["mean"].to_numpy(),
         "test_sd": table["sd"].to_numpy(),
     }
@@ -187,7 +188,7 @@ def _fitted(
     }
     built: Any
     if model == "NN":
-        return Networks(train, epochs=epochs, seed=seed), ()
+        return Networks(epochs=epochs, seed=seed).fit(train), ()
     if model == "HMOGP-LV":
         built = hmogp_lv(train, **latent, seed=seed)
     elif model == "LVMOGP":
@@ -229,14 +230,14 @@ class AsOne:
     def __init__(self, model: Any) -> None:
         self.model = model
 
-    def predictions(self, data: Any) -> Any:
-        """As `ReadsReplicas.predictions`."""
-        table = self.model.predictions(stacked(data))
+    def predictions(self, data: Any, quantiles: Sequence[float] = ()) -> Any:
+        """As `MOGP.predictions`."""
+        table = self.model.predictions(stacked(data), quantiles=quantiles)
         return table.assign(output=np.repeat(data.names, data.sizes))
 
-    def predict_y(self, Xnew: Any, output: Any, replica: Any) -> Any:
-        """As `ReadsReplicas.predict_y`."""
-        return self.model.predict_y(Xnew, 0, replica)
+    def predict_y(self, Xnew: Any, output: Any = None, *, replica: Any = None) -> Any:
+        """As `MOGP.predict_y`."""
+        return self.model.predict_y(Xnew, 0, replica=replica)
 
 
 def _on_grid(fitted: Any, whole: Any, points: int) -> dict[str, Any]:
@@ -244,6 +245,6 @@ def _on_grid(fitted: Any, whole: Any, points: int) -> dict[str, Any]:
     replicas = range(int(whole.replica.max()) + 1)
     mean, sd = np.empty((2, len(whole.outputs), len(replicas), points))
     for r in replicas:
-        m, v = fitted.predict_y(x[:, None], None, r)
+        m, v = fitted.predict_y(x[:, None], replica=r)
         mean[:, r], sd[:, r] = np.asarray(m).T, np.sqrt(np.asarray(v)).T
     return {"grid_x": x, "grid_mean": mean, "grid_sd": sd}

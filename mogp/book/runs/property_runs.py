@@ -104,7 +104,7 @@ def london_run(
         name: np.asarray(v)
         for name, v in chain.predict_log_density(_types_and_prices(test), samples, seed).items()
     }
-    price = chain.predict_y(test["X"], "price", samples, seed)[0]
+    price = chain.predict_y(test["X"], "price", samples=samples, seed=seed)[0]
     low, high = np.quantile(table["X"], [0.005, 0.995], axis=0)
     axes = np.linspace(low, high, side).T
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
@@ -120,7 +120,7 @@ def london_run(
         "after": winners(chain, classes),
         "grid": grid,
         "share": _shares(_winning(chain, grid, classes, samples, seed), classes),
-        "price": np.asarray(chain.predict_y(grid, "price", samples, seed)[0])[:, 0],
+        "price": np.asarray(chain.predict_y(grid, "price", samples=samples, seed=seed)[0])[:, 0],
     }
 
 

@@ -18,13 +18,12 @@ from gpflow import likelihoods as stock
 from gpflow.kernels import Kernel
 from gpflow.likelihoods import Likelihood
 
-from mogp.data import Array, MultiOutputData, Output
+from mogp.data import Array, MultiOutputData, Names, Output, Schema
 from mogp.data.batches import Batch, OutputBatch
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.likelihoods import PerOutput, ReadsFunctions, Softmax
 from mogp.likelihoods.groups import groups
 from mogp.linalg import cholesky
-from mogp.models.base import MOGP
 from mogp.models.chains.paths import Paths, PredictsPaths, joint_draw
 from mogp.posteriors import Factors, Full
 
@@ -63,7 +62,7 @@ class Layer(NamedTuple):
     mean: tf.Tensor
 
 
-class LatentChain(PredictsPaths, MOGP):
+class LatentChain(PredictsPaths):
     r"""Sparse GPs in a chain, trained through sampled paths (Xia, chapters 2 and 3).
 
     GP $c$ reads the inputs and values of GPs before it, $\hat x_c = (x, h_{a_1}, h_{a_2}, \dots)$,
@@ -103,7 +102,7 @@ class LatentChain(PredictsPaths, MOGP):
         inducing: for each component its inducing inputs `[M, columns]`, or None for tied ones.
         shared: $\mathbf Z$ `[M, P]` of tied components; needed only for them.
         input_dim: columns of the inputs, `P`.
-        names: of the outputs.
+        names: of the outputs, or `data.schema`: see `SparseMOGP`.
         location, scale: by output; targets are $(y - \text{location}) / \text{scale}$ inside the
             model, and the bound is that of `y` itself.
         whiten: parametrise $\mathbf v_c$ in $\mathbf u_c = \mathbf L_c\mathbf v_c$ rather than
@@ -125,7 +124,7 @@ class LatentChain(PredictsPaths, MOGP):
         shared: npt.ArrayLike | None = None,
         *,
         input_dim: int,
-        names: Sequence[str] | None = None,
+        names: Names = None,
         location: npt.ArrayLike = 0.0,
         scale: npt.ArrayLike = 1.0,
         whiten: bool = True,
@@ -145,9 +144,9 @@ class LatentChain(PredictsPaths, MOGP):
         self.functions = tuple(dict(weights) for weights in functions)
         self._input_dim = input_dim
         self._check_structure()
-        given = self.likelihood.output_names if names is None else names
-        self.names = tuple(
-            given or (f"output {d}" for d in range(len(self.likelihood.likelihoods)))
+        self.schema = Schema.of(
+            self.likelihood.output_names if names is None else names,
+            len(self.likelihood.likelihoods),
         )
         self.location, self.scale = (
             np.array(np.broadcast_to(np.asarray(a, float), (len(self.names),)))
@@ -193,6 +192,20 @@ class LatentChain(PredictsPaths, MOGP):
         """Inducing variables of a GP, `M`."""
         first = next(Z for Z in (self.shared, *self.inducing) if Z is not None)
         return int(first.shape[0])
+
+    def choices(self) -> dict[str, str]:
+        """Components, inducing variables, posterior and likelihoods, in words."""
+        kinds = dict.fromkeys(type(one).__name__ for one in self.likelihood.likelihoods)
+        tied = sum(Z is None for Z in self.inducing)
+        return {
+            "prior": f"a chain of {self.num_gps} GPs makes {len(self.functions)} functions",
+            "inducing": f"{self.num_inducing} for each GP"
+            + (f", {tied} of them tied to the GPs before" if tied else ""),
+            "posterior": f"Full{', whitened' if self.posterior.whiten else ''}; {self.samples}"
+            " paths a row in training",
+            "likelihood": ", ".join(kinds),
+            "units": "those of the data; targets of Gaussian outputs are standardised inside",
+        }
 
     # --- the bound
 
@@ -565,7 +578,12 @@ class LatentChain(PredictsPaths, MOGP):
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the
         likelihoods allow.
         """
-        self._check_fits(data)
+        self.schema.check(data.schema)
+        if data.input_dim != self.input_dim:
+            raise ValueError(
+                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
+            )
+        self.likelihood.check(data)
 
     # --- the structure
 

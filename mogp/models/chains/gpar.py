@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import gpflow
 import numpy as np
@@ -19,9 +19,9 @@ from mogp.data import Array, MultiOutputData, Output
 from mogp.inducing import kmeans_points
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import PerOutput
-from mogp.models.chains.paths import Paths
+from mogp.models.base import Given, Replica
+from mogp.models.chains.paths import PathMOGP, Paths, total_variance
 from mogp.models.chains.regression import LEAST, Regression, Steps, logarithms
-from mogp.models.named import NamedOutputs
 from mogp.priors import Marginals
 
 _T = TypeVar("_T")
@@ -65,7 +65,7 @@ class ChainHistory:
         return "\n".join([f"{self.steps} steps in {self.seconds:.1f} s.", *said])
 
 
-class GPAR(NamedOutputs, gpflow.Module):
+class GPAR(PathMOGP):
     r"""The Gaussian process autoregressive model (Requeima, Tebbutt, Bruinsma and Turner 2019).
 
     $$y_l(x) = f_l(x, y_1(x), \dots, y_{l-1}(x)) + \epsilon_l,\qquad f_l \sim GP(0, k_l),\quad
@@ -118,7 +118,7 @@ class GPAR(NamedOutputs, gpflow.Module):
             raise ValueError(f"GPAR takes one target column an output; {', '.join(wide)} has more.")
         if not noise > LEAST:
             raise ValueError(f"noise={noise}; a variance above {LEAST} is expected.")
-        self.names = data.names
+        self.schema = data.schema
         self.order = _checked_order(data.names, data.names if order is None else order)
         self.recipe = kernels
         self.replace, self.impute = replace, impute
@@ -155,6 +155,15 @@ class GPAR(NamedOutputs, gpflow.Module):
     def layer(self, output: int | str) -> Regression:
         """The regression of an output."""
         return self.layers[self.order.index(self.names[self.index(output)])]
+
+    def choices(self) -> dict[str, str]:
+        """Layers, order and likelihood, in words."""
+        points = "exact" if self._Z is None else f"{len(self._Z)} inducing inputs"
+        return {
+            "prior": f"a chain of {len(self.order)} layers, {' → '.join(self.order)}; {points}",
+            "likelihood": "Gaussian, a variance for each output",
+            "units": "those of the data; targets are standardised inside",
+        }
 
     # --- training
 
@@ -193,31 +202,31 @@ class GPAR(NamedOutputs, gpflow.Module):
         """
         return {name: layer.evidence() for name, layer in zip(self.order, self.layers, strict=True)}
 
-    def elbo(self) -> float:
+    def elbo(self, data: Any = None) -> float:
         """The log evidence of all layers."""
         return sum(self.log_evidence().values())
 
-    def training_loss(self) -> float:
+    def training_loss(self, data: Any = None) -> float:
         """The negative log evidence of all layers."""
         return -self.elbo()
 
     # --- prediction
 
-    def posterior_means(self, Xnew: npt.ArrayLike) -> Array:
+    def posterior_means(self, Xnew: Any) -> Array:
         """Means `[N, L]`, passed down the chain without noise, of the standardised outputs in the
         chain's order.
         """
-        path = self._inputs(Xnew)
+        path = self.at(Xnew)
         for layer in self.layers:
             path = tf.concat([path, layer.mean(path)[:, None]], 1)
         return np.asarray(path[:, self.input_dim :])
 
     def paths(
         self,
-        Xnew: npt.ArrayLike,
+        Xnew: Any,
         samples: int = 100,
         seed: int = 0,
-        given: Mapping[str, npt.ArrayLike] | None = None,
+        given: Given = None,
     ) -> Paths:
         """Sampled paths at `Xnew [N, D]`, each point on its own, in the units of the data and the
         order of `names`.
@@ -232,7 +241,7 @@ class GPAR(NamedOutputs, gpflow.Module):
         """
         if samples < 1:
             raise ValueError(f"samples={samples}; at least one path is needed.")
-        X = self._inputs(Xnew)
+        X = self.at(Xnew)
         known = self._given(given or {}, int(X.shape[0]))
         normal = tf.random.stateless_normal(
             [len(self.layers), samples, X.shape[0]], [seed, 0], dtype=X.dtype
@@ -254,33 +263,79 @@ class GPAR(NamedOutputs, gpflow.Module):
             self._in_units(means), self._in_units(variances, squared=True), self._in_units(draws)
         )
 
-    def samples(
+    def _mixed(self, paths: Paths, outputs: Sequence[int]) -> Marginals:
+        mean, var = (tf.gather(a, list(outputs), axis=2) for a in paths[:2])
+        return Marginals(tf.reduce_mean(mean, 0), total_variance(mean, var))
+
+    def _targets_of(self, X: tf.Tensor, paths: Paths, outputs: Sequence[int]) -> Marginals:
+        mean, var = self._mixed(paths, outputs)
+        return Marginals(mean, var + tf.gather(self._noise(), list(outputs)))
+
+    def predict_f_samples(
         self,
-        Xnew: npt.ArrayLike,
-        count: int,
-        latent: bool = False,
+        Xnew: Any,
+        output: int | str | None = None,
+        samples: int = 1,
         seed: int = 0,
-        given: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Array:
-        """Draws `[count, N, L]`, joint over points and outputs, in the units of the data and the
-        order of `names`.
+        *,
+        replica: Replica = None,
+        given: Given = None,
+    ) -> tf.Tensor:
+        """Draws `[samples, N, L]` of the functions, joint over rows and outputs.
+
+        What a function passes on has its noise. Arguments are those of `predict_y_samples`.
+        """
+        X, outputs = self.at(Xnew, replica), self._wanted(output)
+        return self._joint_draws(X, outputs, samples, seed, given, latent=True)
+
+    def predict_y_samples(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        samples: int = 1,
+        seed: int = 0,
+        *,
+        replica: Replica = None,
+        given: Given = None,
+    ) -> tf.Tensor:
+        """Draws `[samples, N, L]` of the targets, joint over rows and outputs.
 
         Args:
             Xnew: `[N, D]`.
-            count: draws, `S`.
-            latent: of the functions $f_l$, rather than of the targets. What is passed on has its
-                noise either way.
+            output: only this one.
+            samples: how many.
             seed: of the draws.
+            replica: GPAR has none.
             given: see `paths`.
         """
-        if count < 1:
-            raise ValueError(f"count={count}; at least one draw is needed.")
-        X = self._inputs(Xnew)
+        X, outputs = self.at(Xnew, replica), self._wanted(output)
+        return self._joint_draws(X, outputs, samples, seed, given, latent=False)
+
+    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        return self._joint_draws(X, outputs, samples, seed, None, latent=True)
+
+    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        return self._joint_draws(X, outputs, samples, seed, None, latent=False)
+
+    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+        return self.paths(X, samples, seed).draws[..., output : output + 1]
+
+    def _joint_draws(
+        self,
+        X: tf.Tensor,
+        outputs: Sequence[int],
+        samples: int,
+        seed: int,
+        given: Given,
+        latent: bool,
+    ) -> tf.Tensor:
+        if samples < 1:
+            raise ValueError(f"samples={samples}; at least one is needed.")
         known = self._given(given or {}, int(X.shape[0]))
         normal = tf.random.stateless_normal(
-            [2, len(self.layers), count, X.shape[0]], [seed, 1], dtype=X.dtype
+            [2, len(self.layers), samples, X.shape[0]], [seed, 1], dtype=X.dtype
         )
-        path, drawn = tf.tile(X[None], [count, 1, 1]), []
+        path, drawn = tf.tile(X[None], [samples, 1, 1]), []
         for position, layer in enumerate(self.layers):
             f = layer.draws(path if self.recipe.reads(position) else X[None], normal[0, position])
             y = tf.broadcast_to(
@@ -288,43 +343,7 @@ class GPAR(NamedOutputs, gpflow.Module):
             )
             path = tf.concat([path, y[..., None]], 2)
             drawn.append(f if latent else y)
-        return np.asarray(self._in_units(drawn))
-
-    def predict_f(
-        self,
-        Xnew: npt.ArrayLike,
-        output: int | str | None = None,
-        samples: int = 100,
-        seed: int = 0,
-        given: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Marginals:
-        """Mean and variance `[N, 1]` of $f_l$ at `Xnew [N, D]` for one output, `[N, L]` for all;
-        see `paths`.
-        """
-        paths = self.paths(Xnew, samples, seed, given)
-        mean, var = (tf.gather(a, self._wanted(output), axis=2) for a in paths[:2])
-        return Marginals(tf.reduce_mean(mean, 0), _total_variance(mean, var))
-
-    def predict_y(
-        self,
-        Xnew: npt.ArrayLike,
-        output: int | str | None = None,
-        samples: int = 100,
-        seed: int = 0,
-        given: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Marginals:
-        """Mean and variance of the targets: those of `predict_f`, and the noise."""
-        mean, var = self.predict_f(Xnew, output, samples, seed, given)
-        return Marginals(mean, var + tf.gather(self._noise(), self._wanted(output)))
-
-    def predict_y_samples(
-        self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0
-    ) -> tf.Tensor:
-        """Draws of the targets of one output, `[samples, N, 1]`, one a path, independent over
-        points.
-        """
-        d = self.index(output)
-        return self.paths(Xnew, samples, seed).draws[..., d : d + 1]
+        return tf.gather(self._in_units(drawn), list(outputs), axis=2)
 
     def predict_log_density(
         self,
@@ -346,23 +365,20 @@ class GPAR(NamedOutputs, gpflow.Module):
                 GPAR. It punishes observations for their noise.
             matched: of the Gaussian with the mean and variance of the mixture, as Xia has it.
         """
-        paths = self.paths(data.X, samples, seed)
+        aligned = self.aligned(data)
+        paths = self.paths(aligned.X, samples, seed)
         added = self._noise() if noise else tf.zeros_like(self._noise())
         found = {}
-        for output in data.outputs:
-            d = self.index(output.name)
+        for d, output in enumerate(aligned.outputs):
             mean, var = (tf.gather(a[..., d], output.rows, axis=1) for a in paths[:2])
             if matched:
-                mean, var = tf.reduce_mean(mean, 0)[None], _total_variance(mean, var)[None]
+                mean, var = tf.reduce_mean(mean, 0)[None], total_variance(mean, var)[None]
             y = tf.constant(output.Y[:, 0], mean.dtype)
             log_p = -0.5 * (
                 tf.math.log(2 * np.pi * (var + added[d])) + tf.square(y - mean) / (var + added[d])
             )
-            found[output.name] = tf.reduce_logsumexp(log_p, 0) - float(np.log(len(log_p)))
-        return found
-
-    def _wanted(self, output: int | str | None) -> list[int]:
-        return list(self.reported) if output is None else [self.index(output)]
+            found[output.name] = tf.reduce_logsumexp(log_p, 0) - float(np.log(log_p.shape[0]))
+        return self.of_data(found, data)
 
     def _noise(self) -> tf.Tensor:
         r"""$\sigma_l^2$ `[L]` in the units of the data and the order of `names`."""
@@ -564,8 +580,3 @@ def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: 
             f"inducing inputs have shape {Z.shape}; expected finite numbers, [M, {data.input_dim}]."
         )
     return Z
-
-
-def _total_variance(mean: tf.Tensor, var: tf.Tensor) -> tf.Tensor:
-    """Of a mixture of the paths."""
-    return tf.reduce_mean(var, 0) + tf.math.reduce_variance(mean, 0)

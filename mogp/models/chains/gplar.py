@@ -394,7 +394,7 @@ def _chain(
         sets,
         shared,
         input_dim=data.input_dim,
-        names=data.names,
+        names=data.schema,
         location=setting.location,
         scale=setting.scale,
         seed=seed,

@@ -14,9 +14,9 @@ from gpflow.kernels import Kernel
 
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import parameters_read_once
-from mogp.likelihoods import sample_y
+from mogp.likelihoods import PerOutput, sample_y
 from mogp.linalg import cholesky
-from mogp.models.named import NamedOutputs
+from mogp.models.base import MOGP, Given, Replica
 from mogp.posteriors import Factors, Full
 from mogp.priors import Marginals
 
@@ -48,7 +48,91 @@ class Paths(NamedTuple):
         return Paths(*(tf.reshape(a, [-1, len(functions)]) for a in picked))
 
 
-class PredictsPaths(NamedOutputs):
+class PathMOGP(MOGP):
+    """A model whose predictions are mixtures over sampled paths: any chain.
+
+    Predictions take two more arguments than those of other models, the number of paths and the
+    seed of their draws.
+    """
+
+    @abstractmethod
+    def paths(self, Xnew: Any, samples: int = 100, seed: int = 0, given: Given = None) -> Paths:
+        """Sampled paths of the rows `Xnew [N, P]`."""
+
+    @abstractmethod
+    def _mixed(self, paths: Paths, outputs: Sequence[int]) -> Marginals:
+        """Moments of the functions of some outputs, over paths."""
+
+    @abstractmethod
+    def _targets_of(self, X: tf.Tensor, paths: Paths, outputs: Sequence[int]) -> Marginals:
+        """Moments of the targets of some outputs, over paths."""
+
+    def predict_f(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        *,
+        replica: Replica = None,
+        given: Given = None,
+        full_cov: bool = False,
+        samples: int = 100,
+        seed: int = 0,
+    ) -> Marginals:
+        """Mean and variance of the latent functions at `Xnew [N, P]`: see `MOGP.predict_f`.
+
+        Functions of Gaussian outputs are in the units of the data.
+
+        Args:
+            Xnew: where.
+            output: only the functions of this output; all `J` if None.
+            replica: chains have none.
+            given: values `[N]` of outputs that are known at these rows, which later ones then read
+                in place of draws. They should be the first of the chain: nothing that comes before
+                them learns of them.
+            full_cov: see `predict_f_samples` for what a chain has in its place.
+            samples: paths.
+            seed: of the draws.
+        """
+        if full_cov:
+            raise self.unsupported(
+                "has no covariances between rows: functions of a chain are not Gaussian",
+                "Use predict_f_samples, which draws them jointly.",
+            )
+        paths = self.paths(self.at(Xnew, replica), samples, seed, given)
+        wanted = range(len(self.names)) if output is None else [self.index(output)]
+        return self._mixed(paths, wanted)
+
+    def predict_y(
+        self,
+        Xnew: Any,
+        output: int | str | None = None,
+        *,
+        replica: Replica = None,
+        given: Given = None,
+        samples: int = 100,
+        seed: int = 0,
+    ) -> Marginals:
+        """Mean and variance of the targets at `Xnew [N, P]`: see `MOGP.predict_y`.
+
+        Args:
+            Xnew: where.
+            output: only this one.
+            replica: chains have none.
+            given: see `predict_f`.
+            samples: paths.
+            seed: of the draws.
+        """
+        X = self.at(Xnew, replica)
+        return self._targets_of(X, self.paths(X, samples, seed, given), self._wanted(output))
+
+    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
+        return self._mixed(self.paths(X), outputs)
+
+    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        return self._targets_of(X, self.paths(X), outputs)
+
+
+class PredictsPaths(PathMOGP):
     r"""Predictions from `samples` paths: mixtures of $S$ Gaussians for each function.
 
     With $\mu_r, s_r^2$ the moments of a function along path $r$,
@@ -57,6 +141,7 @@ class PredictsPaths(NamedOutputs):
     `seed` and on the place of a row among the rows, and on nothing else.
     """
 
+    likelihood: PerOutput
     location: Array
     scale: Array
 
@@ -90,10 +175,10 @@ class PredictsPaths(NamedOutputs):
 
     def paths(
         self,
-        Xnew: npt.ArrayLike,
+        Xnew: Any,
         samples: int = 100,
         seed: int = 0,
-        given: Mapping[str, npt.ArrayLike] | None = None,
+        given: Given = None,
     ) -> Paths:
         """Sampled paths of the rows `Xnew [N, P]`, in the model's units.
 
@@ -105,7 +190,7 @@ class PredictsPaths(NamedOutputs):
         """
         if samples < 1:
             raise ValueError(f"samples={samples}; at least one path is needed.")
-        X = self._inputs(Xnew)
+        X = self.at(Xnew)
         N = int(X.shape[0])
         fixed = self._given(given or {}, N)
         noise = tf.random.stateless_normal([self.num_gps, samples, N], [seed, 0], dtype=X.dtype)
@@ -123,55 +208,24 @@ class PredictsPaths(NamedOutputs):
             ]
         return Paths(*(tf.concat(same, 1) for same in zip(*parts, strict=True)))
 
-    def predict_f(
-        self,
-        Xnew: npt.ArrayLike,
-        output: int | str | None = None,
-        samples: int = 100,
-        seed: int = 0,
-        given: Mapping[str, npt.ArrayLike] | None = None,
-    ) -> Marginals:
-        """Mean and variance of the latent functions at `Xnew [N, P]`, in the units of standardised
-        outputs.
-
-        Args:
-            Xnew: where.
-            output: only the functions of this output; all `J` if None.
-            samples: paths.
-            seed: of the draws.
-            given: values `[N]` of the functions of some outputs at these rows, which later outputs
-                then read in place of draws. They should be the first outputs of the chain: nothing
-                that comes before them learns of them.
-        """
-        paths = self.paths(Xnew, samples, seed, given)
-        wanted = range(len(self.names)) if output is None else [self.index(output)]
+    def _mixed(self, paths: Paths, outputs: Sequence[int]) -> Marginals:
+        """Moments of the mixtures over paths."""
         parts = []
-        for d in wanted:
+        for d in outputs:
             own = self.likelihood.functions(d)
             mean, var = (a[..., own.start : own.stop] for a in paths[:2])
-            location, scale = (tf.constant(a[d], mean.dtype) for a in (self.location, self.scale))
-            parts.append(
-                [location + scale * tf.reduce_mean(mean, 0), scale**2 * _total_variance(mean, var)]
-            )
+            parts.append(self._in_units(d, mean, var))
         return Marginals(*(tf.concat(same, 1) for same in zip(*parts, strict=True)))
 
-    def predict_y(
-        self,
-        Xnew: npt.ArrayLike,
-        output: int | str | None = None,
-        samples: int = 100,
-        seed: int = 0,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Predictive mean and variance of the targets at `Xnew [N, P]`, observation noise included.
+    def _in_units(self, d: int, mean: tf.Tensor, var: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Moments over paths `[S, N, …]`, in the units of an output."""
+        location, scale = (tf.constant(a[d], mean.dtype) for a in (self.location, self.scale))
+        return location + scale * tf.reduce_mean(mean, 0), scale**2 * total_variance(mean, var)
 
-        `[N, T_d]` for one output; the outputs' columns side by side if `output` is None. For class
-        outputs the columns are class probabilities.
-        """
-        X = self._inputs(Xnew)
-        paths = self.paths(X, samples, seed)
-        tiled = tf.tile(X, [samples, 1])
+    def _targets_of(self, X: tf.Tensor, paths: Paths, outputs: Sequence[int]) -> Marginals:
+        tiled = tf.tile(X, [paths.number, 1])
         parts = []
-        for d in self.reported if output is None else [self.index(output)]:
+        for d in outputs:
             likelihood, f = self.likelihood.likelihoods[d], paths.of(self.likelihood.functions(d))
             if (likelihood.latent_dim or 1) > 1:
                 moments = (
@@ -180,13 +234,10 @@ class PredictsPaths(NamedOutputs):
                 )
             else:
                 moments = likelihood.predict_mean_and_var(tiled, f.mean, f.var)
-            mean, var = (tf.reshape(a, [samples, X.shape[0], -1]) for a in moments)
-            location, scale = (tf.constant(a[d], mean.dtype) for a in (self.location, self.scale))
-            parts.append(
-                [location + scale * tf.reduce_mean(mean, 0), scale**2 * _total_variance(mean, var)]
-            )
-        mean, var = (tf.concat(same, -1) for same in zip(*parts, strict=True))
-        return mean, var
+            width = moments[0].shape[-1]
+            mean, var = (tf.reshape(a, [paths.number, X.shape[0], width]) for a in moments)
+            parts.append(self._in_units(d, mean, var))
+        return Marginals(*(tf.concat(same, -1) for same in zip(*parts, strict=True)))
 
     def predict_log_density(
         self, data: MultiOutputData, samples: int = 100, seed: int = 0
@@ -196,8 +247,9 @@ class PredictsPaths(NamedOutputs):
 
         `[N_d]` for each output by name, observation noise included, in the units of the targets.
         """
-        self._check_fits(data)
-        batch = data.full()
+        aligned = self.aligned(data)
+        self.likelihood.check(aligned)
+        batch = aligned.full()
         paths = self.paths(batch.X, samples, seed)
         found = {}
         for d, (name, own) in enumerate(zip(self.names, batch.outputs, strict=True)):
@@ -212,42 +264,44 @@ class PredictsPaths(NamedOutputs):
                 log_p = likelihood.log_prob(X, f.draws, Y)
             else:
                 log_p = likelihood.predict_log_density(X, f.mean, f.var, Y)
-            log_p = tf.reshape(log_p, [samples, -1])
+            log_p = tf.reshape(log_p, [samples, tf.shape(own.Y)[0]])
             found[name] = tf.reduce_logsumexp(log_p, 0) - np.log(samples) - tf.math.log(scale)
-        return found
+        return self.of_data(found, data)
 
-    def predict_y_samples(
-        self, Xnew: npt.ArrayLike, output: int | str, samples: int = 100, seed: int = 0
-    ) -> tf.Tensor:
-        """Draws of the targets of one output, `[samples, N, T_d]`, one a path, independent over
-        points.
-        """
-        d, X = self.index(output), self._inputs(Xnew)
-        own = self.likelihood.functions(d)
+    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+        own = self.likelihood.functions(output)
         F = self.paths(X, samples, seed).draws[..., own.start : own.stop]
-        tiled = tf.broadcast_to(X, tf.concat([[samples], tf.shape(X)], 0))
-        drawn = sample_y(self.likelihood.likelihoods[d], F, [seed, 2], tiled)
-        return (
-            tf.constant(self.location[d], drawn.dtype)
-            + tf.constant(self.scale[d], drawn.dtype) * drawn
-        )
+        return self._noisy(X, F, output, [seed, 2])
 
-    def predict_f_samples(self, Xnew: npt.ArrayLike, samples: int = 1, seed: int = 0) -> tf.Tensor:
-        """Joint draws of all latent functions at `Xnew`, `[samples, N, J]`: correlated over points
-        and functions.
+    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        F, parts = self._joint_draws(X, samples, seed), []
+        for d in outputs:
+            own = self.likelihood.functions(d)
+            location, scale = (tf.constant(a[d], F.dtype) for a in (self.location, self.scale))
+            parts.append(location + scale * F[..., own.start : own.stop])
+        return tf.concat(parts, -1)
 
-        In the units of standardised outputs. (Draws of `paths` are correlated over functions, not
-        over points.)
+    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        F, parts = self._joint_draws(X, samples, seed), []
+        for d in outputs:
+            own = self.likelihood.functions(d)
+            parts.append(self._noisy(X, F[..., own.start : own.stop], d, [seed, 2 + d]))
+        return tf.concat(parts, -1)
+
+    def _joint_draws(self, X: tf.Tensor, samples: int, seed: int) -> tf.Tensor:
+        """Draws `[S, N, J]` in the model's units, joint over rows and functions.
+
+        (Draws of `paths` are correlated over functions, not over rows.)
         """
-        X = self._inputs(Xnew)
-        N = int(X.shape[0])
-        noise = tf.random.stateless_normal([self.num_gps, samples, N], [seed, 1], dtype=X.dtype)
-        F = self.joint(X, noise)
-        counts = list(self.likelihood.latent_dims)
-        location, scale = (
-            tf.constant(np.repeat(a, counts), F.dtype) for a in (self.location, self.scale)
-        )
-        return location + scale * F
+        shape = [self.num_gps, samples, int(X.shape[0])]
+        return self.joint(X, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype))
+
+    def _noisy(self, X: tf.Tensor, F: tf.Tensor, output: int, seed: Sequence[int]) -> tf.Tensor:
+        """Draws of the targets of an output, given draws `[S, N, J_d]` of its functions."""
+        tiled = tf.broadcast_to(X, tf.concat([tf.shape(F)[:1], tf.shape(X)], 0))
+        drawn = sample_y(self.likelihood.likelihoods[output], F, list(seed), tiled)
+        location, scale = (tf.constant(a[output], drawn.dtype) for a in (self.location, self.scale))
+        return location + scale * drawn
 
     @abstractmethod
     def joint(self, X: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
@@ -302,6 +356,6 @@ def joint_draw(
     return mean + tf.linalg.matvec(cholesky(cov, name="the covariance of a joint draw"), noise)
 
 
-def _total_variance(mean: tf.Tensor, var: tf.Tensor) -> tf.Tensor:
+def total_variance(mean: tf.Tensor, var: tf.Tensor) -> tf.Tensor:
     """Of a mixture of the paths, `[N, J]`."""
     return tf.reduce_mean(var, 0) + tf.math.reduce_variance(mean, 0)

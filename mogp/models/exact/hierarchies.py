@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gpflow
@@ -16,44 +16,13 @@ from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource, distinct_inputs
 from mogp.kernels import KernelStack, hierarchical
 from mogp.linalg import cholesky, log_evidence
-from mogp.models.base import MOGP
+from mogp.models.exact.base import ExactMOGP
 from mogp.models.lengthscales import start_lengthscales
-from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
+from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
 from mogp.priors import Marginals
 
 
-class _Exact(ReadsReplicas, MOGP):
-    """What both have in common: they hold their data, and train on nothing else."""
-
-    def __init__(self, data: MultiOutputData) -> None:
-        super().__init__()
-        self.names = data.names
-        self._input_dim = data.input_dim
-        self._solved: tuple[bytes, Any] | None = None
-
-    def batches(
-        self, data: MultiOutputData, size: Any = None, seed: int = 0
-    ) -> Callable[[Any], None]:
-        """For `fit`: there are no batches, the model has its data."""
-        if size is not None:
-            raise ValueError(
-                "an exact GP trains on all its data: use batch_size=None, or hgp_ind for"
-                " mini-batches."
-            )
-        return lambda step: None
-
-    def _once(self, solve: Callable[[], Any]) -> Any:
-        """The result of `solve`, computed again only when a parameter has changed."""
-        state = b"".join(np.asarray(v).tobytes() for v in self.variables)
-        if self._solved is None or self._solved[0] != state:
-            self._solved = (state, solve())
-        return self._solved[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_solved": None}
-
-
-class HGP(_Exact):
+class HGP(ExactMOGP, ReplicatedMOGP):
     r"""A two-level GP for each output, exactly (Hensman, Lawrence and Rattray 2013).
 
     $y_d^r(x) = g_d(x) + f_d^r(x) + \epsilon$ with $g_d \sim GP(0, k_g)$, $f_d^r \sim GP(0, k_f)$
@@ -108,8 +77,10 @@ class HGP(_Exact):
         evidence = tf.reduce_sum(log_evidence(tf.constant(self._Y, K.dtype), K))
         return evidence + 0.5 * np.log(2 * np.pi) * missing
 
-    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
-        """Predictive mean and variance `[N, len(outputs)]`."""
+    def _projected(
+        self, X: tf.Tensor, outputs: Sequence[int]
+    ) -> tuple[KernelStack, tf.Tensor, tf.Tensor]:
+        """The kernels, the means `[k, N]`, and what the data take off covariances, as factors."""
 
         def solve() -> tuple[tf.Tensor, tf.Tensor]:
             L = tf.linalg.cholesky(self._covariance())
@@ -120,14 +91,31 @@ class HGP(_Exact):
         here = tf.constant(self._here[list(outputs)], X.dtype)
         cross = own.K(tf.constant(self._X[list(outputs)], X.dtype), X) * here[:, :, None]
         A = tf.linalg.triangular_solve(L, cross)
-        mean = tf.linalg.matmul(A, alpha, transpose_a=True)[..., 0]
+        return own, tf.linalg.matmul(A, alpha, transpose_a=True)[..., 0], A
+
+    def _marginals(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        own, mean, A = self._projected(X, outputs)
         var = tf.maximum(own.K_diag(X) - tf.reduce_sum(tf.square(A), 1), LEAST_VARIANCE)
-        if noise:
-            var += tf.gather(self.noise, list(outputs))[:, None]
         return Marginals(tf.transpose(mean), tf.transpose(var))
 
+    def _joint(self, X: tf.Tensor, outputs: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
+        own, mean, A = self._projected(X, outputs)
+        return mean, own.K(X) - tf.linalg.matmul(A, A, transpose_a=True)
 
-class DHGP(_Exact):
+    def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
+        return tf.gather(self.noise, list(outputs))
+
+    def choices(self) -> dict[str, str]:
+        """Kernels and sizes, in words."""
+        return {
+            "prior": "two levels, an output and its replicas; exact,"
+            f" {int(self._here.sum())} rows in all",
+            "likelihood": "Gaussian, a variance for each output",
+            "units": "those of the data",
+        }
+
+
+class DHGP(ExactMOGP, ReplicatedMOGP):
     r"""Three levels, exactly: a function of all outputs, one of each output around it, one of each
     replica around that.
 
@@ -249,8 +237,10 @@ class DHGP(_Exact):
         squares = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(L, others)))
         return total - 0.5 * squares - logs - 0.5 * N * D * (R - 1) * np.log(2 * np.pi)
 
-    def moments(self, X: tf.Tensor, outputs: Sequence[int], noise: bool) -> Marginals:
-        """Predictive mean and variance `[N, len(outputs)]`."""
+    def _projected(
+        self, X: tf.Tensor, outputs: Sequence[int]
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Rows of the tree, the mean there, and what the data take off covariances, as a factor."""
 
         def solve() -> tuple[tf.Tensor, tf.Tensor]:
             L = tf.linalg.cholesky(self._covariance())
@@ -260,15 +250,32 @@ class DHGP(_Exact):
         each = [self._with_leaf(np.asarray(X), np.full(len(X), d)) for d in outputs]
         at = tf.constant(np.concatenate(each), X.dtype)
         A = tf.linalg.triangular_solve(L, self.kernel(tf.constant(self._X, X.dtype), at))
-        mean = tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0]
+        return at, tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0], A
+
+    def _marginals(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        at, mean, A = self._projected(X, outputs)
         var = tf.maximum(
             self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE
         )
-        if noise:
-            var += tf.convert_to_tensor(self.noise)
         return Marginals(
             *(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var))
         )
+
+    def _joint(self, X: tf.Tensor, outputs: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
+        at, mean, A = self._projected(X, outputs)
+        return mean[None], (self.kernel(at) - tf.linalg.matmul(A, A, transpose_a=True))[None]
+
+    def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
+        return tf.repeat(tf.convert_to_tensor(self.noise)[None], len(outputs))
+
+    def choices(self) -> dict[str, str]:
+        """Kernels and sizes, in words."""
+        return {
+            "prior": "three levels, all outputs, an output and its replicas; exact,"
+            f" {self.num_rows} rows in all",
+            "likelihood": "Gaussian, one variance",
+            "units": "those of the data",
+        }
 
 
 def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

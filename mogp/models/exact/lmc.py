@@ -7,101 +7,138 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
+from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from gpflow.kernels import Coregion, Kernel
-from gpflow.models import GPR
-from gpflow.utilities import add_likelihood_noise_cov
+from gpflow.kernels import Coregion, SquaredExponential
+from gpflow.utilities import positive
 
 from mogp.data import MultiOutputData
 from mogp.kernels import on_inputs
-from mogp.linalg import log_evidence
+from mogp.linalg import cholesky, log_evidence
+from mogp.models.choices import KernelChoice, chosen_kernels
+from mogp.models.exact.base import ExactMOGP
+from mogp.models.lengthscales import start_lengthscales
+from mogp.priors import Marginals
+
+_LEAST_NOISE = 1e-6
 
 
-class NoiseByOutput(gpflow.functions.Function):
-    """Noise variance of a row, read off the output number in its last input column."""
-
-    def __init__(self, outputs: int, variance: float) -> None:
-        super().__init__()
-        self.variances = gpflow.Parameter(
-            np.full(outputs, variance), transform=gpflow.utilities.positive(lower=1e-6)
-        )
-
-    def __call__(self, X: tf.Tensor) -> tf.Tensor:
-        """`[..., N, 1]` for `X [..., N, P + 1]`."""
-        return tf.gather(self.variances, tf.cast(X[..., -1:], tf.int32))
-
-
-class ExactLMC(GPR):
+class ExactLMC(ExactMOGP):
     r"""Exact LMC regression: $\mathrm{cov}(f_d(x), f_{d'}(x')) = \sum_q (B_q)_{dd'} k_q(x, x')$,
     noise $\sigma_d^2$.
 
-    $B_q = A_q A_q^\top$ with `A_q [D, rank]`; one kernel gives the ICM. A GPflow `GPR` on inputs
-    with the output number as a last column, so everything GPflow does with a `GPR` works; time
-    grows as $(\sum_d N_d)^3$.
+    $B_q = A_q A_q^\top$ with `A_q [D, rank]`; one latent GP gives the ICM. Rows are `[x, d]`: the
+    inputs, and the number of the output as last column. Time grows as $(\sum_d N_d)^3$.
 
     Args:
         data: one target column an output.
-        kernels: one kernel on the inputs for each latent process.
+        latents: latent GPs, $Q$; as many as there are kernels if `kernel` is a sequence.
         rank: columns of each `A_q`.
+        kernel: on the inputs; a copy for each latent GP, a function that makes one, or a sequence
+            of them. Squared exponential if None.
         A: `[Q, D, rank]` start values of the weights; drawn from a standard normal if None.
         noise: start value of every noise variance.
         seed: of that draw.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 5)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+    >>> model = ExactLMC(data, rank=2)
+    >>> model.predict_y([0.5]).mean.shape.as_list()
+    [1, 2]
     """
 
     def __init__(
         self,
         data: MultiOutputData,
-        kernels: Sequence[Kernel],
+        *,
+        latents: int | None = None,
         rank: int = 1,
+        kernel: KernelChoice = None,
         A: npt.ArrayLike | None = None,
         noise: float = 0.1,
         seed: int = 0,
     ) -> None:
+        super().__init__(data)
         P, D = data.input_dim, data.num_outputs
-        wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
-        if wide:
-            raise ValueError(
-                f"exact regression takes one target column an output; {', '.join(wide)} has more."
-            )
+        Q = latents or (len(kernel) if isinstance(kernel, Sequence) else 1)
+        width = start_lengthscales(data.X, "range")
+        own = chosen_kernels(
+            kernel, Q, lambda: [SquaredExponential(lengthscales=width) for _ in range(Q)]
+        )
         if A is None:
-            A = np.random.default_rng(seed).normal(size=(len(kernels), D, rank))
+            A = np.random.default_rng(seed).normal(size=(Q, D, rank))
         weights = np.asarray(A, dtype=float)
-        if weights.shape != (len(kernels), D, rank):
+        if weights.shape != (Q, D, rank):
             raise ValueError(
-                f"A has shape {weights.shape}; expected (kernels, outputs, rank) ="
-                f" {(len(kernels), D, rank)}."
+                f"A has shape {weights.shape}; expected (kernels, outputs, rank) = {(Q, D, rank)}."
             )
         parts = []
-        for kernel, A_q in zip(kernels, weights, strict=True):
+        for one, A_q in zip(own, weights, strict=True):
             mix = Coregion(output_dim=D, rank=rank, active_dims=[P])
             mix.W.assign(A_q)
             mix.kappa = gpflow.Parameter(np.zeros(D), trainable=False)
-            parts.append(on_inputs(gpflow.utilities.deepcopy(kernel), P) * mix)
-        X = np.concatenate(
+            parts.append(on_inputs(one, P) * mix)
+        self.kernel = reduce(add, parts)
+        self.noise = gpflow.Parameter(np.full(D, noise), transform=positive(lower=_LEAST_NOISE))
+        self._X = np.concatenate(
             [
                 np.column_stack([data.inputs(d), np.full(len(o), d)])
                 for d, o in enumerate(data.outputs)
             ]
         )
-        Y = np.concatenate([o.Y for o in data.outputs])
-        likelihood = gpflow.likelihoods.Gaussian(variance=NoiseByOutput(D, noise))
-        super().__init__((X, Y), reduce(add, parts), likelihood=likelihood)
-        self.names = data.names
+        self._targets = np.concatenate([o.Y[:, 0] for o in data.outputs])
 
-    def log_marginal_likelihood(self) -> tf.Tensor:
+    def choices(self) -> dict[str, str]:
+        """Kernel and sizes, in words."""
+        parts = self.kernel.kernels if len(self.kernel.kernels) > 2 else [self.kernel]
+        return {
+            "prior": f"LMC: {len(parts)} terms, exact, {len(self._targets)} rows in all",
+            "likelihood": "Gaussian, a variance for each output",
+            "units": "those of the data",
+        }
+
+    def elbo(self, data: Any = None) -> tf.Tensor:
         """The log evidence of all outputs together, `log p(y)`."""
-        X, Y = self.data
-        K = add_likelihood_noise_cov(self.kernel(X), self.likelihood, X)
-        return log_evidence((Y - self.mean_function(X))[:, 0], K)
+        return log_evidence(tf.constant(self._targets, gpflow.default_float()), self._covariance())
 
-    def at(self, Xnew: npt.ArrayLike, output: int) -> tf.Tensor:
-        """Inputs for `predict_f` and `predict_y` of one output: `Xnew [N, P]` with the output's
-        number appended.
-        """
-        X = np.asarray(Xnew, dtype=float)
-        X = X[:, None] if X.ndim == 1 else X
-        return tf.constant(np.column_stack([X, np.full(len(X), output)]))
+    def _covariance(self) -> tf.Tensor:
+        K = self.kernel(tf.constant(self._X, gpflow.default_float()))
+        return tf.linalg.set_diag(K, tf.linalg.diag_part(K) + self._noise(self._X[:, -1]))
+
+    def _noise(self, outputs: npt.ArrayLike) -> tf.Tensor:
+        return tf.gather(tf.convert_to_tensor(self.noise), np.asarray(outputs, np.int64))
+
+    def _rows(self, X: tf.Tensor, outputs: Sequence[int]) -> tf.Tensor:
+        """`[len(outputs) N, P + 1]`: the inputs for output after output."""
+        number = tf.repeat(tf.constant(list(outputs), X.dtype), X.shape[0])
+        return tf.concat([tf.tile(X, [len(outputs), 1]), number[:, None]], 1)
+
+    def _projected(self, at: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The mean at rows, and what the data take off their covariance, as a factor."""
+
+        def solve() -> tuple[tf.Tensor, tf.Tensor]:
+            L = cholesky(self._covariance(), jitter=0.0, name="the covariance of the data")
+            y = tf.constant(self._targets[:, None], L.dtype)
+            return L, tf.linalg.triangular_solve(L, y)
+
+        L, alpha = self._once(solve)
+        A = tf.linalg.triangular_solve(L, self.kernel(tf.constant(self._X, at.dtype), at))
+        return tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0], A
+
+    def _marginals(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        at = self._rows(X, outputs)
+        mean, A = self._projected(at)
+        var = self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0)
+        shape = [len(outputs), X.shape[0]]
+        return Marginals(*(tf.transpose(tf.reshape(a, shape)) for a in (mean, tf.nn.relu(var))))
+
+    def _joint(self, X: tf.Tensor, outputs: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
+        at = self._rows(X, outputs)
+        mean, A = self._projected(at)
+        return mean[None], (self.kernel(at) - tf.linalg.matmul(A, A, transpose_a=True))[None]

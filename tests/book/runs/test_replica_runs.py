@@ -103,12 +103,12 @@ def test_outputs_stacked_as_one_keep_their_rows_and_their_names():
     np.testing.assert_array_equal(one.outputs[0].Y, np.concatenate([o.Y for o in data.outputs]))
 
     class Constant:
-        def predictions(self, rows):
-            return pd.DataFrame({"output": "all", "target": rows.outputs[0].Y[:, 0]})
+        def predictions(self, rows, quantiles=()):
+            return pd.DataFrame({"output": "all", "observed": rows.outputs[0].Y[:, 0]})
 
     table = AsOne(Constant()).predictions(data)
     for name, part in table.groupby("output"):
-        np.testing.assert_array_equal(part["target"], data[name].Y[:, 0])
+        np.testing.assert_array_equal(part["observed"], data[name].Y[:, 0])
 
 
 def test_a_run_that_failed_is_no_result(monkeypatch):

@@ -66,10 +66,10 @@ def test_hgp_is_an_exact_gp_for_each_output(make):
         for replica in (0, 2, 9):
             at = np.column_stack([NEW, np.full(6, replica)])
             for one, two in ((model.predict_f, other.predict_f), (model.predict_y, other.predict_y)):
-                for a, b in zip(one(NEW, d, replica), two(at), strict=True):
+                for a, b in zip(one(NEW, d, replica=replica), two(at), strict=True):
                     np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
     together = model.predict_f(NEW, replica=1)
-    np.testing.assert_allclose(together.mean[:, 1], model.predict_f(NEW, 1, 1).mean[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(together.mean[:, 1], model.predict_f(NEW, 1, replica=1).mean[:, 0], rtol=1e-12)
 
 
 def test_hgp_follows_its_parameters_after_a_prediction():
@@ -86,7 +86,7 @@ def test_hgp_keeps_outputs_apart():
     """Other targets of two outputs change nothing in the third."""
     data, other = grid_data(), grid_data(seed=1)
     mixed = MultiOutputData(data.X, (data.outputs[0], *other.outputs[1:]))
-    found = [HGP(one, levels_of()).predict_y(NEW, 0, 1) for one in (data, mixed)]
+    found = [HGP(one, levels_of()).predict_y(NEW, 0, replica=1) for one in (data, mixed)]
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -99,14 +99,14 @@ def test_training_raises_the_evidence(tmp_path, capsys):
         assert float(model.elbo()) > before
         np.testing.assert_allclose(history.elbo[-1], model.elbo(), rtol=1e-9)
         loaded = mogp.load(mogp.save(model, tmp_path / "model.mogp"))
-        np.testing.assert_array_equal(loaded.predict_y(NEW, 0, 1).mean, model.predict_y(NEW, 0, 1).mean)
+        np.testing.assert_array_equal(loaded.predict_y(NEW, 0, replica=1).mean, model.predict_y(NEW, 0, replica=1).mean)
         print_summary(model)
         assert f"{type(model).__name__}.noise" in capsys.readouterr().out
 
 
 def test_an_exact_gp_has_no_mini_batches():
     data = common_data()
-    with pytest.raises(ValueError, match=r"batch_size=None, or hgp_ind"):
+    with pytest.raises(ValueError, match=r"batch_size=None, or a sparse model \(hgp_ind\)"):
         fit(HGP(data), data, steps=2, optimizer=Adam(), batch_size=2, progress=False)
 
 
@@ -126,11 +126,11 @@ def test_dhgp_has_the_evidence_and_the_predictions_of_the_dense_normal(make):
         at = np.column_stack([NEW, np.full(6, replica)])
         cross = three_levels(at, np.full(6, output), X, d)
         solved = np.linalg.solve(K, cross.T)
-        mean, var = model.predict_f(NEW, output, replica)
+        mean, var = model.predict_f(NEW, output, replica=replica)
         np.testing.assert_allclose(mean[:, 0], solved.T @ y, rtol=1e-7, atol=1e-10)
         prior = sum(v for v, _ in THREE)
         np.testing.assert_allclose(var[:, 0], prior - np.sum(cross.T * solved, 0), rtol=1e-7)
-        np.testing.assert_allclose(model.predict_y(NEW, output, replica).var - var, 0.3, rtol=1e-9)
+        np.testing.assert_allclose(model.predict_y(NEW, output, replica=replica).var - var, 0.3, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("D", "R", "N"), [(1, 1, 3), (1, 4, 2), (4, 1, 3), (2, 2, 1), (3, 5, 2)])
@@ -161,7 +161,7 @@ def test_dhgp_without_a_level_of_outputs_is_hgp_for_a_single_one():
         deep = DHGP(data, [g, Matern32(variance=1e-12), f], noise=0.2)
         flat = HGP(data, levels_of(), noise=0.2)
         np.testing.assert_allclose(deep.elbo(), flat.elbo(), rtol=1e-9)
-        for one, other in zip(deep.predict_y(NEW, 0, 1), flat.predict_y(NEW, 0, 1), strict=True):
+        for one, other in zip(deep.predict_y(NEW, 0, replica=1), flat.predict_y(NEW, 0, replica=1), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
@@ -205,4 +205,4 @@ def test_float32_gives_float32(kind, float32):
     data = uneven_data()
     model = kind(data)
     assert model.elbo().dtype == np.float32
-    assert np.isfinite(model.predict_y(NEW, 0, 1).var).all()
+    assert np.isfinite(model.predict_y(NEW, 0, replica=1).var).all()

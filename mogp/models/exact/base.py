@@ -1,0 +1,140 @@
+"""What exact models share: they hold their data, and their predictions are Gaussian."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from mogp.data import MultiOutputData
+from mogp.linalg import cholesky
+from mogp.models.base import MOGP
+from mogp.models.stages import Stage
+from mogp.optimizers import LBFGS
+from mogp.priors import Marginals
+
+
+class ExactMOGP(MOGP):
+    """A model with Gaussian noise that holds all its data, and is trained on nothing else.
+
+    A family has the evidence (`elbo`), the marginals of its functions (`_marginals`), their joint
+    distribution (`_joint`) and its noise (`_noise`).
+
+    Args:
+        data: one target column an output.
+    """
+
+    def __init__(self, data: MultiOutputData) -> None:
+        super().__init__()
+        wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
+        if wide:
+            raise ValueError(
+                f"an exact GP takes one target column an output; {', '.join(wide[:5])} has more."
+            )
+        self.schema = data.schema
+        self._input_dim = data.input_dim
+        self._fingerprint = data.fingerprint
+        self._solved: tuple[bytes, Any] | None = None
+
+    @property
+    def input_dim(self) -> int:
+        """Columns of the inputs, without a replica number."""
+        return self._input_dim
+
+    # --- training
+
+    def check(self, data: MultiOutputData) -> None:
+        """Raise unless these are the data that the model holds."""
+        self.schema.check(data.schema)
+        if data.fingerprint != self._fingerprint:
+            raise ValueError(
+                f"{type(self).__name__} holds the data it was built on, and these are others; build"
+                " a new model for them."
+            )
+
+    def batches(
+        self, data: MultiOutputData, size: Any = None, seed: int = 0
+    ) -> Callable[[Any], None]:
+        """For `fit`: there are no batches, the model has its data."""
+        if size is not None:
+            raise self.unsupported(
+                "trains on all its data", "Use batch_size=None, or a sparse model (hgp_ind)."
+            )
+        return lambda step: None
+
+    def stages(self, data: Any, size: Any = None, seed: int = 0) -> list[Stage]:
+        """One, by L-BFGS unless `fit` is told otherwise."""
+        return [Stage("model", lambda: self.problem(data, size, seed), LBFGS())]
+
+    def _once(self, solve: Callable[[], Any]) -> Any:
+        """The result of `solve`, computed again only when a parameter has changed."""
+        state = b"".join(np.asarray(v).tobytes() for v in self.variables)
+        if self._solved is None or self._solved[0] != state:
+            self._solved = (state, solve())
+        return self._solved[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_solved": None}
+
+    # --- prediction
+
+    @abstractmethod
+    def _marginals(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        """Mean and variance `[N, len(outputs)]` of the functions."""
+
+    @abstractmethod
+    def _joint(self, X: tf.Tensor, outputs: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean `[B, n]` and covariance `[B, n, n]` of the functions, output after output.
+
+        Either all in one block (`B = 1`), or, where outputs are independent, a block each.
+        """
+
+    @abstractmethod
+    def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
+        """Noise variances, `[len(outputs)]`."""
+
+    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
+        if not full_cov:
+            return self._marginals(X, outputs)
+        mean, cov = self._joint(X, outputs)
+        N = X.shape[0]
+        if cov.shape[0] != len(outputs):
+            starts = range(0, N * len(outputs), N) if N else [0] * len(outputs)
+            cov = tf.stack([cov[0, s : s + N, s : s + N] for s in starts])
+        return Marginals(tf.transpose(tf.reshape(mean, [len(outputs), N])), cov)
+
+    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        f = self._marginals(X, outputs)
+        return Marginals(f.mean, f.var + self._noise(outputs))
+
+    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+        """Log predictive density of every observed target, `[N_d]` for each output by name."""
+        aligned = self.aligned(data)
+        X, rows = self.observed_at(aligned)
+        found = {}
+        for d, (own, where) in enumerate(zip(aligned.outputs, rows, strict=True)):
+            mean, var = (a[:, 0] for a in self._predict_y(tf.gather(X, where), [d]))
+            y = tf.constant(own.Y[:, 0], mean.dtype)
+            found[own.name] = -0.5 * (tf.math.log(2 * np.pi * var) + tf.square(y - mean) / var)
+        return self.of_data(found, data)
+
+    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        mean, cov = self._joint(X, outputs)
+        L = cholesky(cov, name="the covariance of the draws")
+        shape = [samples, *mean.shape]
+        normal = tf.random.stateless_normal(shape, [seed, 0], dtype=mean.dtype)
+        drawn = mean + tf.einsum("bij,sbj->sbi", L, normal)
+        return tf.transpose(tf.reshape(drawn, [samples, len(outputs), X.shape[0]]), [0, 2, 1])
+
+    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+        F = self._draw_f(X, outputs, samples, seed)
+        normal = tf.random.stateless_normal(tf.shape(F), [seed, 1], dtype=F.dtype)
+        return F + tf.sqrt(self._noise(outputs)) * normal
+
+    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+        mean, var = self._predict_y(X, [output])
+        shape = [samples, *mean.shape]
+        return mean + tf.sqrt(var) * tf.random.stateless_normal(shape, [seed, 2], dtype=mean.dtype)

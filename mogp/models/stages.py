@@ -1,0 +1,24 @@
+"""`Stage`: a part of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mogp.optimizers import Optimizer, Problem
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a training: most models have one, `GPAR` one for each layer.
+
+    Attributes:
+        name: what is trained.
+        problem: makes what is minimised, when it is the stage's turn.
+        optimizer: what it is minimised with unless the caller of `fit` says otherwise; None for
+            Adam.
+    """
+
+    name: str
+    problem: Callable[[], Problem]
+    optimizer: Optimizer | None = None

@@ -1,0 +1,222 @@
+"""Predictions as data frames: for `MOGP.predict` and `MOGP.predictions`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import tensorflow as tf
+
+from mogp.data import Array, InputColumn, LabelData, MultiOutputData, column_names
+from mogp.data.inputs import give_back
+from mogp.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from mogp.models.base import MOGP
+
+_ROWS_AT_ONCE = 8192
+_NUMBERS_AT_ONCE = 1 << 20
+_MOST_COLUMNS = 20
+_MOST_ROWS = 20_000_000
+_MOST_UNUSED = 10
+
+
+class Spread(NamedTuple):
+    """How quantiles are found: which, from how many draws, with which seed."""
+
+    quantiles: Sequence[float]
+    samples: int
+    seed: int
+
+
+def predicted(
+    model: MOGP, X: tf.Tensor, outputs: Sequence[int], rows: Any, spread: Spread
+) -> pd.DataFrame:
+    """The table of `MOGP.predict`.
+
+    Args:
+        model: that predicts.
+        X: inputs as its kernels read them.
+        outputs: which.
+        rows: labels of the rows; 0, 1, … if None.
+        spread: of the quantiles.
+    """
+    _check_quantiles(spread.quantiles)
+    parts = []
+    targets = {d: model.targets(d) for d in outputs}
+    _check_size(X.shape[0] * sum(map(len, targets.values())))
+    for start in range(0, max(X.shape[0], 1), _ROWS_AT_ONCE):
+        block = _rows(X, start, _ROWS_AT_ONCE)
+        where = np.arange(start, start + block.shape[0])
+        labels = where if rows is None else rows[where]
+        for d in outputs:
+            mean, var = (np.asarray(a) for a in model._predict_y(block, [d]))
+            values = {"mean": mean, "sd": np.sqrt(var)}
+            values |= _quantiles(model, block, d, mean.shape[-1], spread, start)
+            parts.append(_part(model, d, labels, block, targets[d], values))
+    return pd.concat(parts, ignore_index=True)
+
+
+def compared(model: MOGP, data: MultiOutputData | LabelData, spread: Spread) -> pd.DataFrame:
+    """The table of `MOGP.predictions`.
+
+    Args:
+        model: that predicts.
+        data: aligned with it.
+        spread: of the quantiles.
+    """
+    _check_quantiles(spread.quantiles)
+    X, rows = model.observed_at(data)
+    outputs = [d for d in model.reported if len(rows[d])]
+    everywhere = None
+    if isinstance(data, MultiOutputData) and len(X) <= min(
+        _MOST_UNUSED * max(map(len, rows)), _ROWS_AT_ONCE
+    ):
+        # Outputs that share inputs share the work on them.
+        together = model._predict_y(X, outputs)
+        sizes = np.cumsum([len(model.targets(d)) for d in outputs])[:-1]
+        everywhere = [np.split(np.asarray(a), sizes, axis=1) for a in together]
+    parts = []
+    for i, d in enumerate(outputs):
+        targets = model.targets(d)
+        observed, known = _observed(data, d, targets)
+        here = [] if everywhere is None else [a[i][rows[d]] for a in everywhere]
+        blocks = list(_blocks(len(rows[d])))
+        for block in blocks:
+            at = _take(X, rows[d][block])
+            found = [a[block] for a in here] or model._predict_y(at, [d])
+            mean, var = (np.asarray(a) for a in found)
+            values = {"observed": observed[block], "mean": mean, "sd": np.sqrt(var)}
+            values |= _quantiles(model, at, d, len(targets), spread, block.start)
+            part = _part(model, d, rows[d][block], at, targets, values)
+            parts.append(part[known[block].reshape(-1)])
+    return (
+        pd.concat(parts, ignore_index=True)
+        if parts
+        else predicted(model, X[:0], model.reported, None, spread).assign(observed=0.0)
+    )
+
+
+def most_probable(model: MOGP, X: tf.Tensor, output: int) -> npt.NDArray[np.int64]:
+    """Number of the most probable class at each row, `[N]`.
+
+    Args:
+        model: that predicts.
+        X: inputs as its kernels read them.
+        output: which.
+    """
+    count = len(model.targets(output))
+    if count < 2:
+        raise ValueError(
+            f"output {model.names[output]!r} has no classes: its predictions have one column; use"
+            " predict_y."
+        )
+    size = max(1, min(_ROWS_AT_ONCE, _NUMBERS_AT_ONCE // count))
+    blocks = [_rows(X, start, size) for start in range(0, X.shape[0], size)]
+    picked = [np.argmax(model._predict_y(block, [output])[0], axis=-1) for block in blocks]
+    return np.concatenate([np.empty(0, np.int64), *picked])
+
+
+def _part(
+    model: MOGP,
+    output: int,
+    rows: Any,
+    X: tf.Tensor,
+    targets: Sequence[Any],
+    values: dict[str, Array],
+) -> pd.DataFrame:
+    """Rows of a table for one output: each row of inputs as often as there are targets."""
+    T = len(targets)
+    inputs = {name: np.repeat(column, T) for name, column in _inputs(model, X).items()}
+    table = {
+        "row": np.repeat(np.asarray(rows), T),
+        **inputs,
+        "output": model.names[output],
+        "target": np.tile(
+            np.array(targets, object if isinstance(targets[0], str) else int), len(rows)
+        ),
+        **{name: np.asarray(column).reshape(-1) for name, column in values.items()},
+    }
+    return pd.DataFrame(table)
+
+
+def _inputs(model: MOGP, X: tf.Tensor) -> dict[str, Array]:
+    """Input columns as the user gave them, under names that no other column of the table has."""
+    columns = model.schema.columns or (InputColumn(),) * model.input_dim
+    replica = {"replica": np.asarray(X[:, -1]).astype(int)} if model.has_replicas else {}
+    if len(columns) > _MOST_COLUMNS or isinstance(X, tf.SparseTensor):
+        return replica
+    taken = {"row", "replica", "output", "target", "observed", "mean", "sd"}
+    values = np.asarray(X)
+    found = {
+        f"input {name}" if name in taken else name: give_back(values[:, p], column)
+        for p, (name, column) in enumerate(zip(column_names(columns), columns, strict=True))
+    }
+    return {**replica, **found}
+
+
+def _quantiles(
+    model: MOGP, X: tf.Tensor, output: int, targets: int, spread: Spread, start: int
+) -> dict[str, Array]:
+    if not spread.quantiles:
+        return {}
+    draws = np.asarray(model._draw_y_apart(X, output, spread.samples, spread.seed + start))
+    if draws.shape[-1] != targets:
+        # Class labels as indicators, where the predictive mean has a column a class.
+        draws = (draws == np.arange(targets)).astype(float)
+    found = np.quantile(draws, spread.quantiles, axis=0)
+    return {f"q{q:g}": values for q, values in zip(spread.quantiles, found, strict=True)}
+
+
+def _observed(
+    data: MultiOutputData | LabelData, output: int, targets: Sequence[Any]
+) -> tuple[Array, Array]:
+    """Targets `[N_d, T]` in the units of predictions, and which of them were observed."""
+    T = len(targets)
+    if isinstance(data, LabelData):
+        return data.Y.toarray().astype(float), np.ones(data.Y.shape, bool)
+    own = data.outputs[output]
+    if own.Y.shape[1] == T:
+        return own.Y, own.observed
+    if own.Y.shape[1] != 1:
+        raise UnsupportedError(
+            f"output {own.name!r} of the data has {own.Y.shape[1]} columns, its predictions {T}:"
+            " they cannot stand side by side. Give data of what is predicted (the truth, in place"
+            " of annotations)."
+        )
+    return (np.arange(T) == own.Y).astype(float), np.repeat(own.observed, T, axis=1)
+
+
+def _check_quantiles(quantiles: Sequence[float]) -> None:
+    if any(not 0 < q < 1 for q in quantiles):
+        raise ValueError(f"quantiles lie strictly between 0 and 1, got {list(quantiles)}.")
+
+
+def _check_size(rows: int) -> None:
+    if rows > _MOST_ROWS:
+        raise UnsupportedError(
+            f"the table would have {rows} rows. For labels use top_labels, which has the best of"
+            " each point; else predict in parts, or use predict_y."
+        )
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    return (
+        slice(start, min(start + _ROWS_AT_ONCE, rows)) for start in range(0, rows, _ROWS_AT_ONCE)
+    )
+
+
+def _take(X: tf.Tensor, rows: Array) -> tf.Tensor:
+    if isinstance(X, tf.SparseTensor):
+        return tf.sparse.slice(X, [int(rows[0]), 0], [len(rows), X.shape[1]])
+    return tf.gather(X, rows)
+
+
+def _rows(X: tf.Tensor | tf.SparseTensor, start: int, count: int) -> tf.Tensor | tf.SparseTensor:
+    """Rows `start`, …, at most `count` of them."""
+    if isinstance(X, tf.SparseTensor):
+        return tf.sparse.slice(X, [start, 0], [count, X.shape[1]])
+    return X[start : start + count]
