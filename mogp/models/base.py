@@ -23,13 +23,11 @@ from mogp.data import (
     MultiOutputData,
     Output,
     Schema,
-    is_sparse,
-    read_inputs,
-    sparse_rows,
 )
 from mogp.data.batches import input_rows
 from mogp.errors import UnsupportedError
 from mogp.models import tables
+from mogp.models.points import read_points
 from mogp.models.stages import Stage
 from mogp.optimizers import Problem
 from mogp.priors import Marginals
@@ -380,22 +378,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         Args:
             Xnew: see `at`.
         """
-        if is_sparse(Xnew):
-            Xnew = input_rows(sparse_rows(Xnew))(tf.range(Xnew.shape[0], dtype=tf.int64))
-        symbolic = tf.is_tensor(Xnew) and not tf.executing_eagerly()
-        if symbolic or isinstance(Xnew, tf.SparseTensor):
-            return self._read_tensor(Xnew)
-        columns = self.schema.columns or (InputColumn(),) * self.input_dim
-        X = read_inputs(np.asarray(Xnew) if tf.is_tensor(Xnew) else Xnew, columns, "Xnew")
-        return tf.convert_to_tensor(X, gpflow.default_float())
-
-    def _read_tensor(self, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor | tf.SparseTensor:
-        if X.shape.rank != 2 or X.shape[1] != self.input_dim:
-            raise ValueError(
-                f"Xnew has shape {tuple(X.shape)}; expected [N, {self.input_dim}], as the model"
-                " reads."
-            )
-        return tf.cast(X, gpflow.default_float())
+        return read_points(Xnew, self.schema.columns or (InputColumn(),) * self.input_dim)
 
     def aligned(self, data: Any) -> Any:
         """Data to predict, with an empty output for each of the model that they lack; raise unless

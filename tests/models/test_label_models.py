@@ -623,7 +623,7 @@ def test_data_of_another_kind_or_size_are_refused_before_training(data):
     model = build("SE", data)
     with pytest.raises(ValueError, match="has 6 labels, the likelihood 5"):
         mogp.fit(model, LabelData.of(data.X, np.zeros((N, 6))), steps=1)
-    with pytest.raises(ValueError, match="5 input columns .*, the model has 4"):
+    with pytest.raises(ValueError, match=r"5 input columns .*, the model has 4"):
         mogp.fit(model, LabelData.of(np.ones((N, 5)), data.Y), steps=1)
     table = mogp.MultiOutputData.from_arrays(data.X, np.zeros(N), names=["labels"])
     with pytest.raises(ValueError, match=r"build the data with mogp\.LabelData\.of"):
