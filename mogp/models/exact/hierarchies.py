@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from gpflow.kernels import Kernel, Matern32
+from gpflow.kernels import Kernel
 from gpflow.utilities import positive
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource, distinct_inputs
 from mogp.kernels import KernelStack, hierarchical
 from mogp.linalg import cholesky, log_evidence
-from mogp.models.base import MOGP
-from mogp.models.lengthscales import start_lengthscales
+from mogp.models.base import MOGP, Data, Stage
+from mogp.models.choices import LevelKernels, chosen_levels
 from mogp.models.replicas import LEAST_VARIANCE, ReadsReplicas
+from mogp.optimizers import LBFGS
 from mogp.priors import Marginals
 
 
@@ -29,7 +31,24 @@ class _Exact(ReadsReplicas, MOGP):
         super().__init__()
         self.names = data.names
         self._input_dim = data.input_dim
+        self._data = data.fingerprint
         self._solved: tuple[bytes, Any] | None = None
+
+    def check(self, data: MultiOutputData) -> None:
+        """Raise unless the data are those that the model was built on."""
+        super().check(data)
+        if data.fingerprint != self._data:
+            raise ValueError(
+                f"these data (fingerprint {data.fingerprint}) are not those that the model was"
+                f" built on ({self._data}); an exact GP holds its data. Build a new one:"
+                f" {type(self).__name__}(data)."
+            )
+
+    def stages(
+        self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
+    ) -> list[Stage]:
+        """One, with L-BFGS unless the caller of `fit` chooses another optimiser."""
+        return [replace(stage, optimizer=LBFGS()) for stage in super().stages(data, size, seed)]
 
     def batches(
         self, data: MultiOutputData, size: Any = None, seed: int = 0
@@ -62,22 +81,38 @@ class HGP(_Exact):
     all.
 
     Args:
-        data: outputs with replica numbers.
-        kernels: $k_g$ and $k_f$, copied for each output; Matérn-3/2 if None.
+        data: outputs with replica numbers, crossed or nested. The model holds them, and trains on
+            nothing else.
+        kernel: copied for each output: a kernel for both levels, or the pair $k_g$ and $k_f$;
+            Matérn-3/2 if None.
         noise: start value of the noise variances.
+        seed: nothing is drawn; accepted so that all constructors can be called alike.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData, fit
+    >>> from mogp.models import HGP
+    >>> x = np.arange(6.0)
+    >>> data = MultiOutputData.from_arrays(x, np.sin(x), replica=[0, 1, 0, 1, 0, 1])
+    >>> model = HGP(data)
+    >>> before = float(model.elbo())
+    >>> history = fit(model, data, steps=2, progress=False)
+    >>> float(model.elbo()) > before, model.predict_y([0.5], replica=2).mean.shape.as_list()
+    (True, [1, 1])
     """
 
     def __init__(
-        self, data: MultiOutputData, kernels: Sequence[Kernel] | None = None, noise: float = 0.1
+        self,
+        data: MultiOutputData,
+        *,
+        kernel: LevelKernels = None,
+        noise: float = 0.1,
+        seed: int = 0,
     ) -> None:
         super().__init__(data)
-        start = kernels or [
-            Matern32(variance=0.5, lengthscales=start_lengthscales(data.X, "range"))
-            for _ in range(2)
-        ]
+        data = replace(data, nested=False)
         self.kernels = KernelStack(
             [
-                hierarchical([gpflow.utilities.deepcopy(k) for k in start], data.input_dim)
+                hierarchical(_levels(kernel, "HGP", "an output, a replica", data), data.input_dim)
                 for _ in data.names
             ]
         )
@@ -141,29 +176,36 @@ class DHGP(_Exact):
     $K_f + \sigma^2 I$.
 
     Args:
-        data: outputs with replica numbers.
-        kernels: $k_g$, $k_e$ and $k_f$; Matérn-3/2 if None.
+        data: outputs with replica numbers, crossed or nested. The model holds them, and trains on
+            nothing else.
+        kernel: a kernel, of which every level gets a copy, or $k_g$, $k_e$ and $k_f$, which are
+            copied; Matérn-3/2 if None.
         noise: start value of the noise variance, which all outputs share.
         most_rows: evenly spaced rows that are kept of more, to bound the time; None keeps all.
+        seed: nothing is drawn; accepted so that all constructors can be called alike.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import DHGP
+    >>> x = np.arange(6.0)
+    >>> Y = np.column_stack([np.sin(x), np.cos(x)])
+    >>> model = DHGP(MultiOutputData.from_arrays(x, Y, replica=[0, 1, 0, 1, 0, 1]), most_rows=10)
+    >>> model.num_rows, model.predict_y([0.5], replica=2).mean.shape.as_list()
+    (10, [1, 2])
     """
 
     def __init__(
         self,
         data: MultiOutputData,
-        kernels: Sequence[Kernel] | None = None,
+        *,
+        kernel: LevelKernels = None,
         noise: float = 0.1,
         most_rows: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(data)
-        if kernels is None:
-            kernels = [
-                Matern32(variance=1 / 3, lengthscales=start_lengthscales(data.X, "range"))
-                for _ in range(3)
-            ]
-        if len(kernels) != 3:
-            raise ValueError(
-                f"{len(kernels)} kernels; DHGP has three levels: all outputs, an output, a replica."
-            )
+        data = replace(data, nested=False)
+        kernels = _levels(kernel, "DHGP", "all outputs, an output, a replica", data)
         X, rows = distinct_inputs(data)
         D, R = data.num_outputs, int(X[:, -1].max()) + 1
         leaves_and_one_unseen = np.indices((D, R + 1)).reshape(2, -1).T
@@ -269,6 +311,16 @@ class DHGP(_Exact):
         return Marginals(
             *(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var))
         )
+
+
+def _levels(kernel: LevelKernels, model: str, levels: str, data: MultiOutputData) -> list[Kernel]:
+    """A kernel for each of the levels that a model has."""
+    count = len(levels.split(", "))
+    chosen = chosen_levels(kernel, count, data.X)
+    if len(chosen) != count:
+        number = {2: "two", 3: "three"}[count]
+        raise ValueError(f"{len(chosen)} kernels; {model} has {number} levels: {levels}.")
+    return chosen
 
 
 def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
