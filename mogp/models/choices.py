@@ -69,7 +69,7 @@ def chosen_levels(kernel: LevelKernels, levels: int, X: Array) -> list[Kernel]:
 
     >>> import numpy as np
     >>> root, leaf = chosen_levels(None, 2, np.array([[0.0], [8.0]]))
-    >>> float(root.variance), float(leaf.lengthscales)
+    >>> float(root.variance.numpy()), float(leaf.lengthscales.numpy())
     (0.5, 2.0)
     """
 

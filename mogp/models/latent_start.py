@@ -274,7 +274,8 @@ def _centres(mean: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 def _gplvm(F: Array, mean: Array, Z: Array) -> tuple[Array, Array, Array]:
-    scale = max(float(F.std()), 1e-12)
+    spread = float(F.std())
+    scale = spread if spread > 1e-12 else max(float(np.abs(F).max()), 1e-12)
     kernel = SquaredExponential(lengthscales=np.ones(mean.shape[1]))
     model = gpflow.models.BayesianGPLVM(
         F / scale, mean, np.full(mean.shape, 0.1), kernel, inducing_variable=Z
@@ -296,7 +297,8 @@ def whitened_mean(F: Array, known: Array, L_x: Array, root_h: Array, Psi: Array)
     """
     B = root_h @ Psi.T
     gram = np.einsum("id,jd,dm->mij", B, B, known)
-    ridge = 1e-3 * np.trace(B @ B.T) / len(B) * np.eye(len(B))
+    # The least ridge is for latent points so far from all outputs that B is 0.
+    ridge = max(1e-3 * np.trace(B @ B.T) / len(B), 1e-12) * np.eye(len(B))
     values = np.linalg.solve(gram + ridge, np.einsum("id,dm->mi", B, known * F)[..., None])[..., 0]
     fitted: Array = np.linalg.solve(L_x, values)
     return fitted

@@ -206,3 +206,27 @@ def test_float32_gives_float32(kind, float32):
     model = kind(data)
     assert model.elbo().dtype == np.float32
     assert np.isfinite(model.predict_y(NEW, 0, 1).var).all()
+
+
+# ------------------------------------------------------------------------------------------------------------ the data
+
+
+@pytest.mark.parametrize("kind", [HGP, DHGP])
+def test_an_exact_gp_trains_on_the_data_it_was_built_on(kind):
+    model = kind(grid_data())
+    fit(model, grid_data(), steps=1, progress=False)
+    with pytest.raises(ValueError, match=rf"an exact GP holds its data. Build a new one: {kind.__name__}\(data\)"):
+        fit(model, grid_data(seed=1), steps=1, progress=False)
+
+
+@pytest.mark.parametrize("kind", [HGP, DHGP])
+def test_an_exact_gp_is_trained_with_lbfgs_unless_told_otherwise(kind):
+    data = grid_data()
+    (stage,) = kind(data).stages(data)
+    assert isinstance(stage.optimizer, LBFGS)
+    bounds = []
+    for options in ({}, {"optimizer": LBFGS()}):
+        model = kind(data)
+        fit(model, data, steps=5, progress=False, **options)
+        bounds.append(float(model.elbo()))
+    assert bounds[0] == bounds[1]
