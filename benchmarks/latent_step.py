@@ -288,6 +288,7 @@ def train_many(inputs: str, start: str) -> None:
     from mogp.inducing import ReplicaPoints
     from mogp.models import hmogp_lv
     from mogp.optimizers import Adam
+    from mogp.training import start as find_start
 
     seconds, began = {}, time.perf_counter()
 
@@ -304,6 +305,7 @@ def train_many(inputs: str, start: str) -> None:
     lap("data")
     points = ReplicaPoints(np.linspace(0, 1, M_X)[:, None], np.arange(M_X) % 2)
     model = hmogp_lv(data, latent_dim=Q_H, inducing=points, latent_inducing=M_H, start=start)
+    find_start(model, data)
     lap("model")
     first = float(model.elbo(data))
     lap("bound")

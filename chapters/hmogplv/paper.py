@@ -698,7 +698,7 @@ chapter.claim(
 # %%
 small_hgp = HGP(
     toy,
-    kernels=[gpflow.utilities.deepcopy(k) for k in (Matern32(G_VARIANCE, G_SCALE), Matern32(F_VARIANCE, F_SCALE))],
+    kernel=[Matern32(G_VARIANCE, G_SCALE), Matern32(F_VARIANCE, F_SCALE)],
     noise=NOISE,
 )
 grid = np.linspace(0, 4, 9)

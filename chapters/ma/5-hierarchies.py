@@ -54,6 +54,7 @@ from mogp.kernels.expected import symmetric
 from mogp.models import LatentMOGP, add_outputs, hmogp_lv, lmc_stacked, lvmogp
 from mogp.optimizers import Adam
 from mogp.plotting import COLOURS, bands, latent_map, replica_panels, score_bars
+from mogp.training import start as find_start
 
 chapter = Chapter("ma/5", profile=profile, seed=seed)
 
@@ -591,6 +592,7 @@ gpflow.utilities.print_summary(opened, fmt="notebook")
 
 # %%
 named = hmogp_lv(train, latent_dim=2, inducing=5, latent_inducing=5, seed=seed)
+find_start(named, train)  # `fit` would do it, but the bound is shown before
 fitted = {}
 for title, model in (("in the open, random start", opened), ("hmogp_lv", named)):
     before = float(model.elbo(train))

@@ -13,6 +13,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
+from mogp.data.replicas import replica_numbers
 from mogp.kernels import ConvolvedStack, KernelStack, with_replica
 
 
@@ -224,6 +225,7 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     The rows of an output are taken in the order of the data: replica by replica, as a rule. Output
     `d` of `D` begins `d / D` of a stride later than the first, so that outputs which share their
     inputs take different ones. Rows that occur twice are kept once, so that there may be fewer.
+    Nested replicas are told apart: replica `r` of output `d` has number `r * D + d`.
 
     Args:
         data: outputs with replicas.
@@ -242,7 +244,8 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     taken = []
     for d, own in enumerate(data.outputs):
         replica = np.zeros(len(own), np.int64) if own.replica is None else own.replica
-        rows = np.column_stack([data.inputs(d), replica])
+        numbers = replica_numbers(replica, d, data.num_outputs, data.nested)
+        rows = np.column_stack([data.inputs(d), numbers])
         # Shifted by the output's share of a stride: outputs with common inputs take different ones.
         places = (np.arange(count) + d / data.num_outputs) * len(own) / count
         taken.append(rows[places.astype(int)] if len(own) else rows)

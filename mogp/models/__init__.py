@@ -14,6 +14,7 @@ from mogp.models.chains import (
 )
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
 from mogp.models.exact import DHGP, HGP, ExactLMC
+from mogp.models.gplvm import bayesian_gplvm, rows_as_outputs
 from mogp.models.heterogeneous import (
     AugmentedMOGP,
     accgp,
@@ -27,7 +28,6 @@ from mogp.models.heterogeneous import (
 )
 from mogp.models.hierarchies import (
     ReplicaMOGP,
-    bayesian_gplvm,
     hgp_ind,
     hmogp_lv,
     lmc_stacked,
@@ -88,5 +88,6 @@ __all__ = [
     "ovse",
     "ovse_linear",
     "robust_max",
+    "rows_as_outputs",
     "twofold",
 ]

@@ -14,7 +14,6 @@ import pandas as pd
 import tensorflow as tf
 from check_shapes import check_shapes
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
-from gpflow.utilities import multiple_assign, read_values
 
 from mogp.data import (
     Array,
@@ -155,7 +154,10 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         function from the data to a model of the same form that has them.
         """
         if self._prepare is not None:
-            multiple_assign(self, read_values(self._prepare(data)))
+            found = self._prepare(data)
+            # Variables, not parameters: the way through a transform and back would cost digits.
+            for own, value in zip(self.variables, found.variables, strict=True):
+                own.assign(value)
             self._prepare = None
 
     def stages(

@@ -1,4 +1,6 @@
-"""What named models let a user choose: the kernels of latent GPs, and where inducing inputs lie."""
+"""What named models let a user choose: kernels of latent GPs or of the levels of a hierarchy, and
+where inducing inputs lie.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import gpflow
-from gpflow.kernels import Kernel
+from gpflow.kernels import Kernel, Matern32
 
+from mogp.data import Array
 from mogp.inducing import InducingPoints
+from mogp.models.lengthscales import start_lengthscales
 
 KernelChoice: TypeAlias = Kernel | Callable[[], Kernel] | Sequence[Kernel] | None
 """A kernel, of which every latent GP gets a copy; a function that makes one; one for each; or
 None."""
+
+LevelKernels: TypeAlias = KernelChoice | Sequence[Kernel]
+"""A kernel, of which every level gets a copy; a kernel for each, the root first; a function that
+makes one; or None."""
 
 
 def chosen_kernels(
@@ -53,6 +61,38 @@ def chosen_kernels(
             " kernel."
         )
     return made
+
+
+def chosen_levels(kernel: LevelKernels, levels: int, X: Array) -> list[Kernel]:
+    """Kernels of the levels of a hierarchy, from the root to the replicas, with parameters of their
+    own.
+
+    Args:
+        kernel: what the user chose. A sequence is taken at its length. None for Matérn-3/2 kernels,
+            each with an equal share of a variance of 1 and a quarter of the range of the inputs as
+            lengthscale.
+        levels: how many are needed.
+        X: `[N, P]` inputs.
+
+    >>> import numpy as np
+    >>> root, leaf = chosen_levels(None, 2, np.array([[0.0], [8.0]]))
+    >>> float(root.variance.numpy()), float(leaf.lengthscales.numpy())
+    (0.5, 2.0)
+    """
+
+    def default() -> list[Kernel]:
+        length = start_lengthscales(X, "range")
+        return [Matern32(variance=1.0 / levels, lengthscales=length) for _ in range(levels)]
+
+    if not isinstance(kernel, Sequence):
+        return list(chosen_kernels(kernel, levels, default))
+    wrong = [one for one in kernel if not isinstance(one, Kernel)]
+    if wrong or not kernel:
+        raise TypeError(
+            f"kernel is a sequence {f'with a {type(wrong[0]).__name__}' if wrong else 'of none'};"
+            " expected a GPflow kernel for each level of the hierarchy, the root first."
+        )
+    return [gpflow.utilities.deepcopy(one) for one in kernel]
 
 
 def chosen_points(

@@ -1,37 +1,34 @@
-"""Named models for outputs with replicas: HMOGP-LV, LVMOGP, the Bayesian GPLVM, and sparse
-baselines.
-"""
+"""Named models for outputs with replicas: HMOGP-LV, LVMOGP, and sparse baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from gpflow import likelihoods as stock
-from gpflow.kernels import Kernel, Linear, Matern32, SquaredExponential
+from gpflow.kernels import Kernel, SquaredExponential
 from gpflow.likelihoods import Likelihood
-from gpflow.utilities import set_trainable
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import MultiOutputData
 from mogp.data.padded import distinct_inputs
+from mogp.errors import UnsupportedError
 from mogp.inducing import InducingPoints, ReplicaPoints, kmeans_points, replica_points
-from mogp.kernels import expected_k, hierarchical, unit_kernels
+from mogp.kernels import hierarchical, unit_kernels
 from mogp.kernels.hierarchy import tree_size
-from mogp.likelihoods import Bernoulli, Gaussian, Poisson
-from mogp.models.latent import LatentMOGP
-from mogp.models.latent_start import (
-    Smoothed,
-    Start,
-    check_start,
-    smooth,
-    start_values,
-    whitened_mean,
+from mogp.likelihoods import Gaussian
+from mogp.models.choices import (
+    KernelChoice,
+    LevelKernels,
+    chosen_kernels,
+    chosen_levels,
+    chosen_points,
 )
+from mogp.models.latent import LatentMOGP
+from mogp.models.latent_start import Start, check_start, latent_model, trained_start
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.replicas import ReplicatedMOGP
 from mogp.models.sparse import SparseMOGP
@@ -41,15 +38,16 @@ from mogp.priors import LMC, Independent
 
 def hmogp_lv(
     data: MultiOutputData,
+    likelihood: Likelihood | None = None,
     *,
     latent_dim: int = 2,
     inducing: int | ReplicaPoints = 3,
     latent_inducing: int = 5,
-    kernels: Sequence[Kernel] | None = None,
+    kernel: LevelKernels = None,
     tree: npt.ArrayLike | None = None,
-    likelihood: Likelihood | None = None,
     start: Start = "pca",
     nodes: int = 7,
+    noise: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> LatentMOGP:
     r"""Hierarchical multi-output GP with latent variables (Ma, Leroy and Álvarez; Ma, chapter 5).
@@ -60,41 +58,62 @@ def hmogp_lv(
     posterior   Kronecker, whitened, and $q(H)$
     likelihood  Gaussian with a noise variance for each output, or one of a single function for all
 
+    The model begins with random latent variables. Start values that take training are found by
+    `mogp.fit` before its first step, or by `mogp.training.start(model, data)`: they replace all
+    values, so assign values of your own after that.
+
     Args:
-        data: outputs with replica numbers.
+        data: outputs with replica numbers. Where replicas are nested in outputs, replica `r` of
+            output `d` of `D` has the number `r * D + d`, and no two outputs share one.
+        likelihood: of one function, for all outputs; None for Gaussian targets.
         latent_dim: $Q_H$.
         inducing: rows of $Z^X$ taken from each output (the documents' $M_X$), or the points.
         latent_inducing: $M_H$.
-        kernels: on the inputs, from the root of the hierarchy to the replicas; Matérn-3/2 if None.
+        kernel: on the inputs: a kernel, of which every level gets a copy, or a sequence of kernels
+            from the root of the hierarchy to the replicas, which are copied; Matérn-3/2 if None.
         tree: `[R, L]` paths of the replicas through the levels below the root, for hierarchies of
             three levels or more.
-        likelihood: None for Gaussian targets.
         start: of the latent variables: "pca" of the smoothed outputs, "gplvm" on them, "random".
         nodes: see `LatentMOGP`.
+        noise: start value of the noise variances, `[D]` or one number; None for those that fit the
+            other start values best.
         seed: of the start values.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import hmogp_lv
+    >>> x = np.arange(4.0)
+    >>> data = MultiOutputData.from_arrays(
+    ...     x, np.column_stack([np.sin(x), np.cos(x), x]), replica=[0, 0, 1, 1]
+    ... )
+    >>> model = hmogp_lv(data, inducing=2, latent_inducing=2, start="random")
+    >>> model.latent_mean.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
+    ([3, 2], [1, 3])
     """
-    if kernels is None:
-        levels = 2 if tree is None else np.atleast_2d(np.asarray(tree)).shape[1] + 1
-        kernels = [
-            Matern32(variance=v, lengthscales=start_lengthscales(data.X, "range"))
-            for v in _shares(levels)
-        ]
-    kernel = hierarchical(kernels, data.input_dim, tree)
+    if tree is not None and data.nested:
+        raise UnsupportedError(
+            "replicas that are nested in outputs have no tree in common. Give replicas that are"
+            " crossed with outputs (nested=False), or leave tree out."
+        )
+    levels = chosen_levels(kernel, _depth(tree), data.X)
+    on_x = hierarchical(levels, data.input_dim, tree)
     return _latent(
-        data, kernel, latent_dim, inducing, latent_inducing, likelihood, start, nodes, seed
-    )
+        data, on_x, _points(data, inducing), likelihood, latent_dim, latent_inducing, start, nodes,
+        noise, seed,
+    )  # fmt: skip
 
 
 def lvmogp(
     data: MultiOutputData,
+    likelihood: Likelihood | None = None,
     *,
     latent_dim: int = 2,
     inducing: int | ReplicaPoints = 3,
     latent_inducing: int = 5,
-    kernel: Kernel | None = None,
-    likelihood: Likelihood | None = None,
+    kernel: KernelChoice = None,
     start: Start = "pca",
     nodes: int = 7,
+    noise: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> LatentMOGP:
     r"""Latent-variable multi-output GP (Dai, Álvarez and Lawrence 2017): replicas are repeated
@@ -105,69 +124,49 @@ def lvmogp(
     posterior   Kronecker, whitened, and $q(H)$
     likelihood  Gaussian with a noise variance for each output, or one of a single function for all
 
-    Arguments are those of `hmogp_lv`.
+    Args:
+        data: outputs; replica numbers are ignored.
+        likelihood: of one function, for all outputs; None for Gaussian targets.
+        latent_dim: $Q_H$.
+        inducing: rows of $Z^X$ taken from each output, or the points.
+        latent_inducing: $M_H$.
+        kernel: $k_X$, copied; squared exponential if None.
+        start: see `hmogp_lv`; what takes training is found by `mogp.fit` before its first step.
+        nodes: see `LatentMOGP`.
+        noise: start value of the noise variances, as for `hmogp_lv`.
+        seed: of the start values.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import lvmogp
+    >>> x = np.arange(4.0)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x), x]))
+    >>> model = lvmogp(data, inducing=2, latent_inducing=2, noise=0.1)
+    >>> model.latent_inducing.shape.as_list(), model.noise.numpy().round(3).tolist()
+    ([2, 2], [0.1, 0.1, 0.1])
     """
-    one = kernel or SquaredExponential(lengthscales=start_lengthscales(data.X, "range"))
+    data = replace(data, nested=False)
+
+    def default() -> list[Kernel]:
+        return [SquaredExponential(lengthscales=start_lengthscales(data.X, "range"))]
+
+    on_x = hierarchical(chosen_kernels(kernel, 1, default), data.input_dim)
+    points = _points(data, inducing)
     if isinstance(inducing, int):
-        inducing = _without_replicas(replica_points(data, inducing))
-    on_x = hierarchical([one], data.input_dim)
+        points = _without_replicas(points)
     return _latent(
-        data, on_x, latent_dim, inducing, latent_inducing, likelihood, start, nodes, seed
+        data, on_x, points, likelihood, latent_dim, latent_inducing, start, nodes, noise, seed
     )
-
-
-def bayesian_gplvm(
-    Y: npt.ArrayLike,
-    *,
-    latent_dim: int = 2,
-    latent_inducing: int = 20,
-    noise: float = 0.1,
-    seed: int = 0,
-) -> tuple[LatentMOGP, MultiOutputData]:
-    r"""Bayesian GPLVM (Titsias and Lawrence 2010): a latent variable for each row of `Y [N, C]`.
-
-    A row is an output of a `LatentMOGP`, a column an input, and columns are independent:
-    $\mathrm{cov}[f_n(c), f_{n'}(c')] = k_H(h_n, h_{n'})\,\mathbb 1[c = c']$. Returns the model and
-    the data it reads. One noise level for all rows is what the original has:
-    `set_trainable(model.noise, False)` keeps it.
-    """
-    table = np.asarray(Y, dtype=float)
-    if table.ndim != 2 or not np.isfinite(table).all():
-        raise ValueError(f"Y has shape {table.shape}; expected [rows, columns] of finite numbers.")
-    C = table.shape[1]
-    data = MultiOutputData.from_arrays(
-        np.eye(C), table.T, names=[f"row {n}" for n in range(len(table))]
-    )
-    columns = hierarchical([Linear(variance=1.0)], C)
-    points = ReplicaPoints(np.eye(C), np.zeros(C, int))
-    set_trainable(columns, False)
-    set_trainable(points, False)
-    smoothed = Smoothed(table, np.ones(table.shape))
-    found = start_values("pca", smoothed, len(table), latent_dim, latent_inducing, seed)
-    latent_kernel = SquaredExponential(
-        variance=max(float(table.var()), 1e-6), lengthscales=np.ones(latent_dim)
-    )
-    model = LatentMOGP(
-        columns,
-        latent_kernel,
-        points,
-        found.Z,
-        found.mean,
-        found.var,
-        noise=noise,
-        names=data.schema,
-    )
-    _explain(model, table, np.ones(table.shape))
-    return model, data
 
 
 def hgp_ind(
     data: MultiOutputData,
     *,
     inducing: int | ReplicaPoints = 3,
-    kernels: Sequence[Kernel] | None = None,
+    kernel: LevelKernels = None,
     tree: npt.ArrayLike | None = None,
     noise: float = 0.1,
+    seed: int = 0,
 ) -> ReplicaMOGP:
     r"""Hierarchical GPs, one for each output, with inducing inputs that carry replica numbers
     ("HGPInd").
@@ -178,23 +177,33 @@ def hgp_ind(
     posterior   full, whitened
     likelihood  Gaussian, a noise variance for each output
 
-    `inducing` is a number of rows of each output, at a constant stride.
+    Args:
+        data: outputs with replica numbers, crossed or nested.
+        inducing: rows of each output, at a constant stride, or the points.
+        kernel: on the inputs, copied for each output: a kernel for all levels, or a sequence from
+            the root of the hierarchy to the replicas; Matérn-3/2 if None.
+        tree: see `hmogp_lv`.
+        noise: start value of the noise variances.
+        seed: nothing is drawn; accepted so that all constructors can be called alike.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import hgp_ind
+    >>> x = np.arange(4.0)
+    >>> data = MultiOutputData.from_arrays(
+    ...     x, np.column_stack([np.sin(x), np.cos(x)]), replica=[0, 0, 1, 1]
+    ... )
+    >>> model = hgp_ind(data, inducing=2)
+    >>> model.inducing.Z.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
+    ([2, 2, 1], [1, 2])
     """
+    data = replace(data, nested=False)
     D, P = data.num_outputs, data.input_dim
     if isinstance(inducing, int):
-        inducing = _sets([replica_points(_only(data, d), inducing) for d in range(D)])
-    own = []
-    for _ in range(D):
-        levels = 2 if tree is None else np.atleast_2d(np.asarray(tree)).shape[1] + 1
-        fresh = [
-            Matern32(variance=v, lengthscales=start_lengthscales(data.X, "range"))
-            for v in _shares(levels)
-        ]
-        own.append(
-            hierarchical(
-                [gpflow.utilities.deepcopy(k) for k in kernels] if kernels else fresh, P, tree
-            )
-        )
+        fullest = int(np.argmax(data.sizes))
+        shown = [d if data.sizes[d] else fullest for d in range(D)]
+        inducing = _sets([replica_points(_only(data, d), inducing) for d in shown])
+    own = [hierarchical(chosen_levels(kernel, _depth(tree), data.X), P, tree) for _ in range(D)]
     return ReplicaMOGP(
         prior=Independent(own),
         inducing=inducing,
@@ -209,6 +218,7 @@ def lmc_stacked(
     *,
     latents: int = 2,
     inducing: int | InducingPoints = 20,
+    kernel: KernelChoice = None,
     noise: float = 0.1,
     seed: int = 0,
 ) -> ReplicaMOGP:
@@ -219,14 +229,31 @@ def lmc_stacked(
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  Gaussian, a noise variance for each output
+
+    Args:
+        data: outputs; replica numbers are ignored.
+        latents: latent GPs.
+        inducing: inducing inputs in each set, or the points.
+        kernel: of a latent GP, copied for each, or a function that makes one; squared exponential
+            with unit variance if None.
+        noise: start value of the noise variances.
+        seed: of the start values.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import lmc_stacked
+    >>> x = np.arange(4.0)
+    >>> data = MultiOutputData.from_arrays(
+    ...     x, np.column_stack([np.sin(x), np.cos(x)]), replica=[0, 0, 1, 1]
+    ... )
+    >>> model = lmc_stacked(data, latents=1, inducing=3)
+    >>> model.inducing.Z.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
+    ([1, 3, 1], [1, 2])
     """
-    flat = (
-        kmeans_points(data, inducing, seed=seed).Z.numpy()
-        if isinstance(inducing, int)
-        else inducing.Z.numpy()
-    )
+    flat = chosen_points(inducing, lambda count: kmeans_points(data, count, seed=seed)).Z.numpy()
     Z = np.repeat(flat[None], latents, axis=0) if flat.ndim == 2 else flat
-    kernels = unit_kernels(latents, data.input_dim, start_lengthscales(data.X, "range"))
+    length = start_lengthscales(data.X, "range")
+    kernels = chosen_kernels(kernel, latents, lambda: unit_kernels(latents, data.input_dim, length))
     return ReplicaMOGP(
         prior=LMC(
             [hierarchical([k], data.input_dim) for k in kernels],
@@ -275,7 +302,11 @@ class ReplicaMOGP(ReplicatedMOGP, SparseMOGP):
 
 
 def replica_as_input(data: MultiOutputData) -> MultiOutputData:
-    """The same observations with the replica number as last column of the inputs."""
+    """The same observations with the replica number as last column of the inputs.
+
+    Nested replicas keep their numbers: the models that read this have functions of replicas for
+    each output, or none.
+    """
     X, rows = distinct_inputs(replace(data, nested=False))
     outputs = [replace(o, rows=r) for o, r in zip(data.outputs, rows, strict=True)]
     return MultiOutputData(X, tuple(outputs))
@@ -284,59 +315,47 @@ def replica_as_input(data: MultiOutputData) -> MultiOutputData:
 def _latent(
     data: MultiOutputData,
     kernel: Kernel,
-    latent_dim: int,
-    inducing: int | ReplicaPoints,
-    latent_inducing: int,
+    points: ReplicaPoints,
     likelihood: Likelihood | None,
+    latent_dim: int,
+    latent_inducing: int,
     start: Start,
     nodes: int,
+    noise: npt.ArrayLike | None,
     seed: int,
 ) -> LatentMOGP:
+    """The model from a random start; what takes training waits for `MOGP.start`."""
     check_start(start)
-    points = replica_points(data, inducing) if isinstance(inducing, int) else inducing
-    smoothed = None if start == "random" else smooth(kernel, _as_gaussian(data, likelihood), points)
-    found = start_values(start, smoothed, data.num_outputs, latent_dim, latent_inducing, seed)
-    latent_kernel = SquaredExponential(lengthscales=np.ones(latent_dim))
-    set_trainable(latent_kernel.variance, False)
-    model = LatentMOGP(
-        kernel, latent_kernel, points, found.Z, found.mean, found.var,
-        likelihood=likelihood, names=data.schema, nodes=nodes,
-    )  # fmt: skip
-    if smoothed is not None:
-        _explain(model, smoothed.F, smoothed.known)
-    if likelihood is None:
-        model.noise.assign(np.maximum(model.best_noise(data), 1e-4))
+    if likelihood is not None and noise is not None:
+        raise ValueError(
+            f"noise={noise!r} was given with a {type(likelihood).__name__} likelihood; noise is"
+            " that of Gaussian targets, likelihood=None. Leave one of them out."
+        )
+    make: dict[str, Any] = {
+        "kernel": kernel, "points": points, "likelihood": likelihood, "latent_dim": latent_dim,
+        "latent_inducing": latent_inducing, "nodes": nodes, "noise": noise, "seed": seed,
+    }  # fmt: skip
+    model = latent_model(data, "random", **make)
+    if start != "random":
+        model._prepare = partial(trained_start, start=start, **make)
     return model
 
 
-def _explain(model: LatentMOGP, F: Array, known: Array) -> None:
-    """Set the posterior mean so that the functions at $Z^X$ come close to `F [D, M_X]` where they
-    are known.
-    """
-    factors = model.factors()
-    Psi = expected_k(model.latent_kernel, factors.Z_h, model.latent_mean, model.latent_var)
-    model.q_mu.assign(
-        whitened_mean(F, known, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy())
-    )
+def _points(data: MultiOutputData, inducing: int | ReplicaPoints) -> ReplicaPoints:
+    if isinstance(inducing, ReplicaPoints):
+        return inducing
+    if isinstance(inducing, bool) or not isinstance(inducing, int):
+        raise TypeError(
+            f"inducing is a {type(inducing).__name__}; expected how many rows of each output become"
+            " inducing inputs, or the points: mogp.inducing.ReplicaPoints(Z, replica)."
+        )
+    return replica_points(data, inducing)
 
 
-def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
-    """Targets on the scale of the function, roughly: for start values only."""
-    if likelihood is None:
-        return data
-    outputs = []
-    for o in data.outputs:
-        y = o.Y
-        if isinstance(likelihood, stock.Poisson | Poisson):
-            y = np.log(y + 0.5)
-        elif isinstance(likelihood, stock.Bernoulli | Bernoulli):
-            y = 2.0 * y - 1.0
-        outputs.append(replace(o, Y=y))
-    return replace(data, outputs=tuple(outputs))
-
-
-def _shares(levels: int) -> Array:
-    return np.full(levels, 1.0 / levels)
+def _depth(tree: npt.ArrayLike | None) -> int:
+    """Levels of a hierarchy, the root among them."""
+    paths = np.zeros((1, 1)) if tree is None else np.asarray(tree)
+    return 2 if paths.ndim == 1 else paths.shape[1] + 1
 
 
 def _only(data: MultiOutputData, d: int) -> MultiOutputData:

@@ -4,18 +4,26 @@ outputs differ.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import gpflow
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
+from gpflow import likelihoods as stock
 from gpflow.kernels import Kernel, SquaredExponential
+from gpflow.likelihoods import Likelihood
+from gpflow.utilities import set_trainable
 from sklearn.cluster import KMeans
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource
 from mogp.inducing import ReplicaPoints
+from mogp.kernels import expected_k
+from mogp.likelihoods import Bernoulli, Poisson
 from mogp.linalg import log_evidence
+from mogp.models.latent import LatentMOGP
 from mogp.optimizers.line_search import LineSearch
 
 Start: TypeAlias = Literal["pca", "gplvm", "random"]
@@ -39,6 +47,95 @@ class Smoothed(NamedTuple):
 
     F: Array
     known: Array
+
+
+def latent_model(
+    data: MultiOutputData,
+    start: Start,
+    *,
+    kernel: Kernel,
+    points: ReplicaPoints,
+    likelihood: Likelihood | None,
+    latent_dim: int,
+    latent_inducing: int,
+    nodes: int,
+    noise: npt.ArrayLike | None,
+    seed: int,
+) -> LatentMOGP:
+    """A `LatentMOGP` of the given parts. Unless the start is "random", its kernel is trained.
+
+    Args:
+        data: outputs to smooth, and to fit the noise to.
+        start: see `start_values`.
+        kernel: $k_X$.
+        points: $Z^X$.
+        likelihood: see `LatentMOGP`.
+        latent_dim: $Q_H$.
+        latent_inducing: $M_H$.
+        nodes: see `LatentMOGP`.
+        noise: of Gaussian targets; None for the variances that fit the other values best.
+        seed: of the draws.
+    """
+    smoothed = None if start == "random" else smooth(kernel, _as_gaussian(data, likelihood), points)
+    found = start_values(start, smoothed, data.num_outputs, latent_dim, latent_inducing, seed)
+    latent_kernel = SquaredExponential(lengthscales=np.ones(latent_dim))
+    set_trainable(latent_kernel.variance, False)
+    model = LatentMOGP(
+        kernel, latent_kernel, points, found.Z, found.mean, found.var,
+        likelihood=likelihood, noise=0.1 if noise is None else noise, names=data.schema, nodes=nodes,
+    )  # fmt: skip
+    if smoothed is not None:
+        explain(model, smoothed.F, smoothed.known)
+    if likelihood is None and noise is None:
+        model.noise.assign(np.maximum(model.best_noise(data), 1e-4))
+    return model
+
+
+def trained_start(
+    data: MultiOutputData,
+    *,
+    start: Start,
+    kernel: Kernel,
+    points: ReplicaPoints,
+    likelihood: Likelihood | None,
+    **sizes: Any,
+) -> LatentMOGP:
+    """A model with the start values that `start` finds by training, from copies of the parts.
+
+    Arguments are those of `latent_model`. (A model keeps this function of the data, with its own
+    parts, until it is started: `MOGP.start`.)
+    """
+    copy = gpflow.utilities.deepcopy
+    own = None if likelihood is None else copy(likelihood)
+    return latent_model(
+        data, start, kernel=copy(kernel), points=copy(points), likelihood=own, **sizes
+    )
+
+
+def explain(model: LatentMOGP, F: Array, known: Array) -> None:
+    """Set the posterior mean so that the functions at $Z^X$ come close to `F [D, M_X]` where they
+    are known.
+    """
+    factors = model.factors()
+    Psi = expected_k(model.latent_kernel, factors.Z_h, model.latent_mean, model.latent_var)
+    model.q_mu.assign(
+        whitened_mean(F, known, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy())
+    )
+
+
+def _as_gaussian(data: MultiOutputData, likelihood: Any) -> MultiOutputData:
+    """Targets on the scale of the function, roughly: for start values only."""
+    if likelihood is None:
+        return data
+    outputs = []
+    for o in data.outputs:
+        y = o.Y
+        if isinstance(likelihood, stock.Poisson | Poisson):
+            y = np.log(y + 0.5)
+        elif isinstance(likelihood, stock.Bernoulli | Bernoulli):
+            y = 2.0 * y - 1.0
+        outputs.append(replace(o, Y=y))
+    return replace(data, outputs=tuple(outputs))
 
 
 def smooth(
@@ -177,7 +274,8 @@ def _centres(mean: Array, count: int, rng: np.random.Generator) -> Array:
 
 
 def _gplvm(F: Array, mean: Array, Z: Array) -> tuple[Array, Array, Array]:
-    scale = max(float(F.std()), 1e-12)
+    spread = float(F.std())
+    scale = spread if spread > 1e-12 else max(float(np.abs(F).max()), 1e-12)
     kernel = SquaredExponential(lengthscales=np.ones(mean.shape[1]))
     model = gpflow.models.BayesianGPLVM(
         F / scale, mean, np.full(mean.shape, 0.1), kernel, inducing_variable=Z
@@ -199,7 +297,8 @@ def whitened_mean(F: Array, known: Array, L_x: Array, root_h: Array, Psi: Array)
     """
     B = root_h @ Psi.T
     gram = np.einsum("id,jd,dm->mij", B, B, known)
-    ridge = 1e-3 * np.trace(B @ B.T) / len(B) * np.eye(len(B))
+    # The least ridge is for latent points so far from all outputs that B is 0.
+    ridge = max(1e-3 * np.trace(B @ B.T) / len(B), 1e-12) * np.eye(len(B))
     values = np.linalg.solve(gram + ridge, np.einsum("id,dm->mi", B, known * F)[..., None])[..., 0]
     fitted: Array = np.linalg.solve(L_x, values)
     return fitted

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedBatch
+from mogp.errors import UnsupportedError
 from mogp.models.latent import LatentMOGP
 from mogp.optimizers.line_search import LineSearch
 
@@ -36,14 +37,33 @@ def add_outputs(
 
     Args:
         model: trained.
-        data: the new outputs only, under names of their own.
+        data: the new outputs only, under names of their own; replicas are crossed with outputs.
         noise: noise variances of the new outputs; the median of those known if None, as a few
             points hardly tell.
         candidates: start values that are looked at.
         restarts: start values that are optimised.
         steps: iterations of L-BFGS.
         seed: of the draws.
+
+    Returns:
+        A model of the known outputs and, after them, the new ones.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import add_outputs, hmogp_lv
+    >>> x = np.arange(4.0)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+    >>> model = hmogp_lv(data, inducing=2, latent_inducing=2, start="random")
+    >>> new = MultiOutputData.from_arrays([0.5, 1.5], [0.5, 1.0], names=["new"])
+    >>> add_outputs(model, new, candidates=4, restarts=1, steps=2).names
+    ('output 0', 'output 1', 'new')
     """
+    if data.nested:
+        raise UnsupportedError(
+            "the replicas of the new outputs are nested in them, so that they are no replicas of"
+            " the outputs the model knows. Give replicas that are crossed with outputs"
+            " (nested=False), or train a new model on all outputs: hmogp_lv(data)."
+        )
     taken = sorted(set(data.names) & set(model.names))
     if taken:
         raise ValueError(

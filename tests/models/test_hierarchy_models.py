@@ -25,13 +25,14 @@ from mogp.models import (
     hmogp_lv,
     lmc_stacked,
     lvmogp,
+    rows_as_outputs,
 )
 from mogp.models.hierarchies import replica_as_input
 from mogp.models.latent_start import components, smooth
 from mogp.optimizers import Adam
 from mogp.posteriors import Full
 from mogp.priors import LMC
-from mogp.training import fit
+from mogp.training import fit, start
 
 NEW = np.linspace(0, 3, 5)
 
@@ -40,6 +41,12 @@ NEW = np.linspace(0, 3, 5)
 def little_jitter():
     with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
         yield
+
+
+def started(model: LatentMOGP, data: MultiOutputData) -> LatentMOGP:
+    """The model with the start values that take training."""
+    start(model, data)
+    return model
 
 
 def without_replicas(data: MultiOutputData) -> MultiOutputData:
@@ -52,7 +59,8 @@ def without_replicas(data: MultiOutputData) -> MultiOutputData:
 def test_the_bayesian_gplvm_has_the_bound_of_gpflows(little_jitter):
     """With the same parameters; the columns are independent given the latent variables."""
     Y = np.random.default_rng(0).normal(size=(7, 4))
-    model, data = bayesian_gplvm(Y, latent_dim=2, latent_inducing=3, noise=0.3)
+    data = rows_as_outputs(Y)
+    model = bayesian_gplvm(data, latent_dim=2, latent_inducing=3, noise=0.3)
     model.latent_kernel.lengthscales.assign([0.8, 1.4])
     model.latent_var.assign(np.random.default_rng(1).uniform(0.1, 0.8, (7, 2)))
     kernel = SquaredExponential(variance=model.latent_kernel.variance.numpy(), lengthscales=[0.8, 1.4])
@@ -67,16 +75,23 @@ def test_the_bayesian_gplvm_has_the_bound_of_gpflows(little_jitter):
 @pytest.mark.parametrize("Y", [np.zeros(3), [[1.0, np.nan]]])
 def test_tables_that_are_none_are_refused(Y):
     with pytest.raises(ValueError, match=r"expected \[rows, columns\] of finite numbers"):
-        bayesian_gplvm(Y)
+        rows_as_outputs(Y)
+
+
+def test_the_bayesian_gplvm_reads_tables_only():
+    missing = MultiOutputData.from_arrays(np.eye(2), [[1.0, 2.0], [3.0, np.nan]])
+    for data in (common_data(), missing):
+        with pytest.raises(ValueError, match=r"make the data with rows_as_outputs\(Y\)"):
+            bayesian_gplvm(data)
 
 
 # ----------------------------------------------------------------------------------------------------- HMOGP-LV, LVMOGP
 
 
-@pytest.mark.parametrize("start", ["pca", "gplvm", "random"])
-def test_every_start_gives_a_model_of_the_data(start):
+@pytest.mark.parametrize("kind", ["pca", "gplvm", "random"])
+def test_every_start_gives_a_model_of_the_data(kind):
     data = uneven_data()
-    model = hmogp_lv(data, latent_dim=2, inducing=2, latent_inducing=3, start=start)
+    model = started(hmogp_lv(data, latent_dim=2, inducing=2, latent_inducing=3, start=kind), data)
     assert isinstance(model, LatentMOGP)
     assert model.names == data.names
     assert model.latent_inducing.shape == (3, 2)
@@ -87,9 +102,9 @@ def test_every_start_gives_a_model_of_the_data(start):
 def test_a_start_from_the_smoothed_outputs_is_closer_to_the_data_than_a_random_one():
     data = drawn_data(D=6, R=2, N=5)[0]
     residual = {}
-    for start in ("pca", "random"):
-        table_of = hmogp_lv(data, inducing=6, latent_inducing=5, start=start).predictions(data)
-        residual[start] = np.mean((table_of["observed"] - table_of["mean"]) ** 2)
+    for kind in ("pca", "random"):
+        table_of = started(hmogp_lv(data, inducing=6, latent_inducing=5, start=kind), data).predictions(data)
+        residual[kind] = np.mean((table_of["observed"] - table_of["mean"]) ** 2)
     assert residual["pca"] < 0.5 * residual["random"]
 
 
@@ -125,8 +140,8 @@ def test_a_tree_gives_a_level_for_each_step_of_its_paths():
     ids=["one output", "no replicas", "single points", "one input", "constant targets"],
 )
 def test_data_at_the_edge_have_models(data):
-    for make, start in ((hmogp_lv, "pca"), (lvmogp, "random")):
-        model = make(data, inducing=2, latent_inducing=2, start=start)
+    for make, kind in ((hmogp_lv, "pca"), (lvmogp, "random")):
+        model = started(make(data, inducing=2, latent_inducing=2, start=kind), data)
         assert np.isfinite(model.elbo(data))
         assert np.isfinite(model.predict_y([0.5], replica=1).var).all()
     model = hgp_ind(data, inducing=2)
@@ -138,7 +153,7 @@ def test_counts_have_start_values_too():
     data = MultiOutputData.from_arrays(np.arange(6.0), rng.poisson(2.0, (6, 3)), replica=[0, 0, 0, 1, 1, 1])
     for likelihood in (gpflow.likelihoods.Poisson(), gpflow.likelihoods.Bernoulli()):
         y = data if isinstance(likelihood, gpflow.likelihoods.Poisson) else binary(data)
-        model = hmogp_lv(y, likelihood=likelihood, inducing=3, latent_inducing=2)
+        model = started(hmogp_lv(y, likelihood, inducing=3, latent_inducing=2), y)
         assert np.isfinite(model.elbo(y))
         assert np.all(model.predict_y([1.0, 2.0], replica=1).mean.numpy() > 0)
 
@@ -151,7 +166,7 @@ def binary(data: MultiOutputData) -> MultiOutputData:
 
 def test_lvmogp_and_lmc_predict_the_same_for_all_replicas():
     data = uneven_data()
-    models = [lvmogp(data, inducing=3, latent_inducing=2), lmc_stacked(data, inducing=4)]
+    models = [started(lvmogp(data, inducing=3, latent_inducing=2), data), lmc_stacked(data, inducing=4)]
     models[1].posterior.q_mu.assign(np.random.default_rng(0).normal(size=models[1].posterior.q_mu.shape))
     for model in models:
         one, other = (model.predict_y(NEW, "missing", replica=r) for r in (0, 2))
@@ -161,7 +176,7 @@ def test_lvmogp_and_lmc_predict_the_same_for_all_replicas():
 
 def test_lvmogp_reads_data_with_replicas_as_repeated_observations():
     data = uneven_data()
-    model = lvmogp(data, inducing=3, latent_inducing=2, seed=1)
+    model = started(lvmogp(data, inducing=3, latent_inducing=2, seed=1), data)
     np.testing.assert_allclose(model.elbo(data), model.elbo(without_replicas(data)), rtol=1e-10)
 
 
@@ -171,7 +186,7 @@ def test_lvmogp_reads_data_with_replicas_as_repeated_observations():
 def test_hgp_ind_is_a_sparse_gp_for_each_output(randomise):
     """GPflow's SVGP on `[x, r]` for each; sets of inducing points of different sizes are filled up."""
     data = uneven_data()
-    model = hgp_ind(data, inducing=3, kernels=levels_of(), noise=0.2)
+    model = hgp_ind(data, inducing=3, kernel=levels_of(), noise=0.2)
     randomise(model, 1)
     Z = np.asarray(model.inducing.inputs)
     assert Z.shape == (5, 3, 2)
@@ -280,11 +295,11 @@ def test_smoothed_outputs_are_posterior_means_of_a_gp_each():
         np.testing.assert_allclose(found.known[d], np.clip(share, 1e-3, 1), atol=1e-6)
 
 
-@pytest.mark.parametrize("start", ["pca", "random"])
+@pytest.mark.parametrize("kind", ["pca", "random"])
 @pytest.mark.parametrize("make", [hmogp_lv, lvmogp])
-def test_the_noise_starts_where_the_bound_is_largest(make, start):
+def test_the_noise_starts_where_the_bound_is_largest(make, kind):
     data = uneven_data()
-    model = make(data, inducing=2, latent_inducing=2, start=start)
+    model = started(make(data, inducing=2, latent_inducing=2, start=kind), data)
     with tf.GradientTape() as tape:
         bound = model.elbo(data)
     np.testing.assert_allclose(tape.gradient(bound, model.noise.unconstrained_variable), 0, atol=1e-9)
@@ -351,7 +366,7 @@ def test_on_data_from_the_model_hmogp_lv_beats_models_that_ignore_replicas():
 def test_points_given_are_the_points_used():
     data = common_data()
     points = ReplicaPoints([[0.0], [1.0]], [0, 1])
-    assert hmogp_lv(data, inducing=points, kernels=[Matern32(), Matern32()], start="random").inducing is points
+    assert hmogp_lv(data, inducing=points, kernel=Matern32(), start="random").inducing is points
 
 
 # ------------------------------------------------------------------------------------------------- our own likelihoods
@@ -368,7 +383,7 @@ def replicated(draw) -> MultiOutputData:
 def test_our_poisson_gives_the_bound_of_gpflows(make):
     data = replicated(lambda rng, f: rng.poisson(np.exp(f)))
     counts = (lik.Poisson(), gpflow.likelihoods.Poisson())
-    ours, stock = (make(data, likelihood=one, latent_inducing=3, seed=1) for one in counts)
+    ours, stock = (started(make(data, one, latent_inducing=3, seed=1), data) for one in counts)
     np.testing.assert_allclose(ours.elbo(data), stock.elbo(data), rtol=1e-7)
     for one, other in zip(ours.predict_y(NEW, 0), stock.predict_y(NEW, 0), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
@@ -379,7 +394,7 @@ def test_rates_and_means_of_exponential_targets_are_mirror_images(make):
     """Ours has the rate $e^f$, GPflow's the mean $e^f$: the same bound for functions of opposite signs."""
     data = replicated(lambda rng, f: rng.exponential(np.exp(f)))
     waits = (lik.Exponential(), gpflow.likelihoods.Exponential())
-    ours, stock = (make(data, likelihood=one, latent_inducing=3, seed=1) for one in waits)
+    ours, stock = (started(make(data, one, latent_inducing=3, seed=1), data) for one in waits)
     ours.q_mu.assign(-stock.q_mu)
     np.testing.assert_allclose(ours.elbo(data), stock.elbo(data), rtol=1e-7)
 

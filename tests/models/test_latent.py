@@ -323,7 +323,7 @@ def test_a_single_output_has_the_bound_of_a_sparse_hierarchical_gp(little_jitter
         q_mu=model.q_mu.numpy(), q_sqrt=model.q_sqrt_x.numpy()[None],
     )  # fmt: skip
     np.testing.assert_allclose(total(model, data), svgp.elbo((X, Y)), rtol=1e-7)
-    named = hgp_ind(data, inducing=ReplicaPoints(model.inducing.Z.numpy(), model.inducing.replica), kernels=levels_of())
+    named = hgp_ind(data, inducing=ReplicaPoints(model.inducing.Z.numpy(), model.inducing.replica), kernel=levels_of())
     named.likelihood.likelihoods[0].variance.assign(0.3)
     named.posterior.q_mu.assign(model.q_mu.numpy())
     named.posterior.q_sqrt.assign(model.q_sqrt_x.numpy()[None])

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from gpflow.kernels import Kernel, Matern32
+from gpflow.kernels import Kernel
 from gpflow.utilities import positive
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource, distinct_inputs
 from mogp.kernels import KernelStack, hierarchical
 from mogp.linalg import cholesky, log_evidence
+from mogp.models.choices import LevelKernels, chosen_levels
 from mogp.models.exact.base import ExactMOGP
-from mogp.models.lengthscales import start_lengthscales
 from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
 from mogp.priors import Marginals
 
@@ -31,22 +32,38 @@ class HGP(ExactMOGP, ReplicatedMOGP):
     all.
 
     Args:
-        data: outputs with replica numbers.
-        kernels: $k_g$ and $k_f$, copied for each output; Matérn-3/2 if None.
+        data: outputs with replica numbers, crossed or nested. The model holds them, and trains on
+            nothing else.
+        kernel: copied for each output: a kernel for both levels, or the pair $k_g$ and $k_f$;
+            Matérn-3/2 if None.
         noise: start value of the noise variances.
+        seed: nothing is drawn; accepted so that all constructors can be called alike.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData, fit
+    >>> from mogp.models import HGP
+    >>> x = np.arange(6.0)
+    >>> data = MultiOutputData.from_arrays(x, np.sin(x), replica=[0, 1, 0, 1, 0, 1])
+    >>> model = HGP(data)
+    >>> before = float(model.elbo())
+    >>> history = fit(model, data, steps=2, progress=False)
+    >>> float(model.elbo()) > before, model.predict_y([0.5], replica=2).mean.shape.as_list()
+    (True, [1, 1])
     """
 
     def __init__(
-        self, data: MultiOutputData, kernels: Sequence[Kernel] | None = None, noise: float = 0.1
+        self,
+        data: MultiOutputData,
+        *,
+        kernel: LevelKernels = None,
+        noise: float = 0.1,
+        seed: int = 0,
     ) -> None:
         super().__init__(data)
-        start = kernels or [
-            Matern32(variance=0.5, lengthscales=start_lengthscales(data.X, "range"))
-            for _ in range(2)
-        ]
+        data = replace(data, nested=False)
         self.kernels = KernelStack(
             [
-                hierarchical([gpflow.utilities.deepcopy(k) for k in start], data.input_dim)
+                hierarchical(_levels(kernel, "HGP", "an output, a replica", data), data.input_dim)
                 for _ in data.names
             ]
         )
@@ -129,29 +146,36 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
     $K_f + \sigma^2 I$.
 
     Args:
-        data: outputs with replica numbers.
-        kernels: $k_g$, $k_e$ and $k_f$; Matérn-3/2 if None.
+        data: outputs with replica numbers, crossed or nested. The model holds them, and trains on
+            nothing else.
+        kernel: a kernel, of which every level gets a copy, or $k_g$, $k_e$ and $k_f$, which are
+            copied; Matérn-3/2 if None.
         noise: start value of the noise variance, which all outputs share.
         most_rows: evenly spaced rows that are kept of more, to bound the time; None keeps all.
+        seed: nothing is drawn; accepted so that all constructors can be called alike.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import DHGP
+    >>> x = np.arange(6.0)
+    >>> Y = np.column_stack([np.sin(x), np.cos(x)])
+    >>> model = DHGP(MultiOutputData.from_arrays(x, Y, replica=[0, 1, 0, 1, 0, 1]), most_rows=10)
+    >>> model.num_rows, model.predict_y([0.5], replica=2).mean.shape.as_list()
+    (10, [1, 2])
     """
 
     def __init__(
         self,
         data: MultiOutputData,
-        kernels: Sequence[Kernel] | None = None,
+        *,
+        kernel: LevelKernels = None,
         noise: float = 0.1,
         most_rows: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(data)
-        if kernels is None:
-            kernels = [
-                Matern32(variance=1 / 3, lengthscales=start_lengthscales(data.X, "range"))
-                for _ in range(3)
-            ]
-        if len(kernels) != 3:
-            raise ValueError(
-                f"{len(kernels)} kernels; DHGP has three levels: all outputs, an output, a replica."
-            )
+        data = replace(data, nested=False)
+        kernels = _levels(kernel, "DHGP", "all outputs, an output, a replica", data)
         X, rows = distinct_inputs(data)
         D, R = data.num_outputs, int(X[:, -1].max()) + 1
         leaves_and_one_unseen = np.indices((D, R + 1)).reshape(2, -1).T
@@ -276,6 +300,16 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
             "likelihood": "Gaussian, one variance",
             "units": "those of the data",
         }
+
+
+def _levels(kernel: LevelKernels, model: str, levels: str, data: MultiOutputData) -> list[Kernel]:
+    """A kernel for each of the levels that a model has."""
+    count = len(levels.split(", "))
+    chosen = chosen_levels(kernel, count, data.X)
+    if len(chosen) != count:
+        number = {2: "two", 3: "three"}[count]
+        raise ValueError(f"{len(chosen)} kernels; {model} has {number} levels: {levels}.")
+    return chosen
 
 
 def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
