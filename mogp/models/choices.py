@@ -1,9 +1,9 @@
-"""What named models let a user choose: the kernels of latent GPs, and where inducing inputs lie."""
+"""What named models let a user choose: kernels of latent GPs, inducing inputs, the posterior."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import gpflow
 from gpflow.kernels import Kernel
@@ -12,6 +12,8 @@ from mogp.inducing import InducingPoints
 
 KernelChoice: TypeAlias = Kernel | Callable[[], Kernel] | None
 """A kernel, of which every latent GP gets a copy; a function that makes one; or None."""
+PosteriorName = Literal["full", "parsimonious"]
+"""A full covariance for each latent GP, or `mogp.posteriors.Parsimonious`."""
 
 
 def chosen_kernels(
@@ -65,3 +67,12 @@ def chosen_points(
             " has, or the points: mogp.inducing.given_points(Z)."
         )
     return default(inducing)
+
+
+def check_posterior(posterior: str) -> None:
+    """Raise unless it is the name of a posterior.
+
+    >>> check_posterior("full")
+    """
+    if posterior not in get_args(PosteriorName):
+        raise ValueError(f"posterior={posterior!r}; choose 'full' or 'parsimonious'.")
