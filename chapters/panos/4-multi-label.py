@@ -1890,9 +1890,10 @@ budget = 8 * 2**30 / 8 / 4
 
 def most(method, what, **fixed):
     """The largest number of factors or inducing inputs within the budget."""
-    size = lambda n: LabelMethod.parse(method).parameters(
-        5000, 3993, **{"factors": 1, "inducing": 1} | fixed | {what: n}
-    )  # noqa: E731
+
+    def size(n):
+        return LabelMethod.parse(method).parameters(5000, 3993, **{"factors": 1, "inducing": 1} | fixed | {what: n})
+
     n = 1
     while size(2 * n) <= budget:
         n *= 2

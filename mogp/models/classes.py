@@ -187,8 +187,8 @@ def mg_m(
     >>> from mogp import MultiOutputData
     >>> from mogp.models import mg_m
     >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8) % 4)
-    >>> mg_m(data, latents=3, inducing=4).predict_y([[0.5]]).mean.shape
-    TensorShape([1, 4])
+    >>> mg_m(data, latents=3, inducing=4).prior.W.shape  # four classes, three latent GPs
+    TensorShape([4, 3])
     """
     likelihoods = {
         name: Softmax(C, samples, covariance=covariance, seed=seed + d)

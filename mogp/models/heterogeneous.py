@@ -189,6 +189,16 @@ class AugmentedMOGP(SparseMOGP):
 
     with independent draws $A$, $B$ of half a mini-batch each: no bound on the evidence, nor
     comparable with one. Predictions are those of the first output unless the copy is named.
+    `accgp` builds such models.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.likelihoods import HeteroscedasticGaussian
+    >>> from mogp.models import AugmentedMOGP, accgp
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8.0))
+    >>> model = accgp(data, HeteroscedasticGaussian(), inducing=4)
+    >>> isinstance(model, AugmentedMOGP), [len(own.Y) for own in model.batches(data, 6)(0).outputs]
+    (True, [3, 3])
     """
 
     def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> BatchSource:
