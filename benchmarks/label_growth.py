@@ -54,7 +54,7 @@ class Training:
         )
         basis = np.linalg.qr(rng.normal(size=(D, RANK)))[0].T
         points = SubspacePoints(rng.normal(size=(M, RANK)), basis, unit=True)
-        model = mlgpf("SE-S", data, factors=P, inducing=points, negatives=NEGATIVES, shared=shared)
+        model = mlgpf(data, latents=P, inducing=points, kernel="se", negatives=NEGATIVES, shared_negatives=shared)
         adam, source, count = Adam(0.01, lazy=True), data.batches(BATCH), tf.Variable(0, dtype=tf.int64)
         adam.start(model)
 

@@ -45,7 +45,7 @@ Z = np.random.default_rng(1).random((M, D))
 def ours(dtype: type = np.float64, **options: object) -> Timing:
     with gpflow.config.as_context(gpflow.config.Config(float=dtype, jitter=1e-6)):
         points = InducingPoints(Z, unit=True)
-        model = mlgpf("ARD", DATA, factors=P, inducing=points, **options)  # type: ignore[arg-type]
+        model = mlgpf(DATA, latents=P, inducing=points, **options)  # type: ignore[arg-type]
         adam, source, count = Adam(0.01), DATA.batches(BATCH), tf.Variable(0, dtype=tf.int64)
         adam.start(model)
 

@@ -23,6 +23,7 @@ CASES = [
 
 def step_of(method: str, classes: int) -> Callable[[], tf.Tensor]:
     from mogp import MultiOutputData
+    from mogp.book.methods import CLASS_METHODS
     from mogp.inducing import InducingPoints
     from mogp.models import ovse, robust_max
     from mogp.optimizers import Adam
@@ -33,7 +34,7 @@ def step_of(method: str, classes: int) -> Callable[[], tf.Tensor]:
     separate = method in ("OvsE-P", "OvsE-F")
     points = InducingPoints(rng.normal(size=(classes, M, INPUTS) if separate else (M, INPUTS)))
     make = robust_max if method.startswith("RM") else ovse
-    model = make(data, method, inducing=points, lengthscale=3.0)
+    model = make(data, **CLASS_METHODS[method], inducing=points, lengthscale=3.0)
     adam, count = Adam(0.001, lazy=not method.startswith("RM")), tf.Variable(0, dtype=tf.int64)
     source = model.batches(data, BATCH) if hasattr(model, "batches") else data.batches(BATCH)
     adam.start(model)

@@ -70,7 +70,7 @@ def step_of(way: str) -> Any:
 
     rng = np.random.default_rng(0)
     data = MultiOutputData.from_list([(strokes(280, d), rng.permutation(280) % CLASSES) for d in range(2)])
-    model = mocgps_ar(data, Patches(IMAGE, PATCH), latents=Q, inducing=M, negatives=1, lengthscale=1.0)
+    model = mocgps_ar(data, patches=Patches(IMAGE, PATCH), latents=Q, inducing=M, negatives=1, lengthscale=1.0)
     if way != "table":
         make = PatchStack if way == "pieces" else plain_stack
         model.prior.kernels = make(model.prior.kernels.kernels)

@@ -75,7 +75,7 @@ def test_the_many_label_example_runs_on_the_data_or_their_stand_in():
     for written, shorter in (
         ("steps=1000", "steps=3"),
         ("inducing=100", "inducing=10"),
-        ("rank=50, steps=500", "rank=5, steps=3, factors=3, inducing=10"),
+        ("subspace_dim=50, steps=500", "subspace_dim=5, steps=3, latents=3, inducing=10"),
     ):
         assert written in example
         example = example.replace(written, shorter)

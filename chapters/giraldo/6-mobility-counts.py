@@ -243,8 +243,8 @@ def as_cpm(stack):
     spread = L + 2 * stack.width.numpy() ** 2
     scale = stack.W.numpy() * (L / spread).prod(1) ** 0.25
     plain = ConvolvedStack(
-        stack.num_functions, len(stack), L.shape[1], smoothing=stack.smoothing.numpy(), copies=stack.copies,
-        S=stack.S.numpy() * np.tile(scale, stack.copies),
+        stack.num_functions, len(stack), L.shape[1], smoothing=stack.smoothing.numpy(), rank=stack.rank,
+        S=stack.S.numpy() * np.tile(scale, stack.rank),
     )  # fmt: skip
     for kernel, own in zip(plain.kernels, spread, strict=True):
         kernel.lengthscales.assign(np.sqrt(own))
@@ -254,7 +254,7 @@ def as_cpm(stack):
 rng = np.random.default_rng(seed)
 P, Q, R, M = 3, 3, 2, 7
 vik_stack = SmoothedStack(
-    2, Q, P, width=rng.uniform(0.1, 0.5, (Q, P)), W=rng.uniform(0.3, 1.5, Q), copies=R,
+    2, Q, P, width=rng.uniform(0.1, 0.5, (Q, P)), W=rng.uniform(0.3, 1.5, Q), rank=R,
     lengthscales=rng.uniform(0.2, 1, Q), smoothing=rng.uniform(0.1, 0.5, (2, P)), S=rng.normal(size=(2, R * Q)),
 )  # fmt: skip
 cpm_stack, scale = as_cpm(vik_stack)
@@ -365,7 +365,7 @@ toy = chapter.load("zip-toy", N=1000)
 counted = MultiOutputData.from_arrays(toy.X, toy.Y, names=["count"])
 model = SparseMOGP(
     prior=CPM(
-        ConvolvedStack(functions=2, latents=2, input_dim=1, lengthscales=0.15, smoothing=0.03, copies=2, seed=seed)
+        ConvolvedStack(functions=2, latents=2, input_dim=1, lengthscales=0.15, smoothing=0.03, rank=2, seed=seed)
     ),
     inducing=SmoothedPoints(kmeans_points(counted, 30, sets=2, seed=seed).Z.numpy(), 0.03),
     posterior=Full(whiten=True),
@@ -570,7 +570,7 @@ def build(prior, counts, X, inducing, seed=0):
     J = {"Poisson": 1, "ZIP": 2}[counts]
     likelihood = likelihoods.Poisson() if counts == "Poisson" else likelihoods.ZeroInflatedPoisson(nodes=8)
     points = kmeans_points(X, inducing, sets=3, seed=seed)
-    stack = dict(lengthscales=0.17, smoothing=0.05, copies=J, seed=seed)
+    stack = dict(lengthscales=0.17, smoothing=0.05, rank=J, seed=seed)
     if prior == "LMC":
         mixing = LMC(unit_kernels(3, 3, 0.17), functions=J, rank=J, seed=seed)
     elif prior == "VIK (thesis)":
@@ -1376,7 +1376,7 @@ pd.DataFrame(rows).T.round(3).rename_axis(["drawn from", "fitted"]).astype(objec
 # that of one copy, and find its weight. Is the approximate posterior the same too?
 
 # %% tags=["solution"]
-two = ConvolvedStack(1, 1, 1, lengthscales=0.4, smoothing=0.1, S=[[0.6, -1.1]], copies=2)
+two = ConvolvedStack(1, 1, 1, lengthscales=0.4, smoothing=0.1, S=[[0.6, -1.1]], rank=2)
 one = ConvolvedStack(1, 1, 1, lengthscales=0.4, smoothing=0.1, S=[[np.hypot(0.6, 1.1)]])
 float(tf.reduce_max(tf.abs(two.of_functions(places, places) - one.of_functions(places, places))))
 

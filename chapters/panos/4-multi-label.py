@@ -46,12 +46,13 @@ from scipy import special, stats
 
 from mogp import LabelData, fit
 from mogp.book import Chapter
+from mogp.book.methods import LabelMethod
 from mogp.book.runs.digits import digit_run
 from mogp.book.runs.labels import REVEALED, label_run, labelled, sparse_steps
 from mogp.experiments import sweep
 from mogp.inducing import SubspacePoints, given_points, kmeans_points
 from mogp.likelihoods import BernoulliLabels
-from mogp.models import LabelMOGP, Method, mlgpf
+from mogp.models import LabelMOGP, mlgpf
 from mogp.optimizers import LBFGS
 from mogp.plotting import COLOURS
 from mogp.posteriors import Full
@@ -206,8 +207,9 @@ def published(number):
 # |---|---|---|---|
 # | LMC with biases: $P$ latent GPs, one kernel | points of unit length, or coordinates in a subspace | full (FP) or parsimonious (PP) | Bernoulli for each label |
 #
-# `mlgpf` builds it by the document's own names: `"ARD-S-PP"` is an ARD kernel (a weight for each input), inducing inputs
-# in a subspace, the parsimonious posterior. Once in the open, for eight labels, and the same by name:
+# `mlgpf` builds it. The document has names for its variants: `ARD-S-PP` is an ARD kernel (a weight for each input),
+# inducing inputs in a subspace, the parsimonious posterior. `LabelMethod.parse(name).options` are the keywords of
+# `mlgpf` for a name. Once in the open, for eight labels, and the same with `mlgpf`:
 
 # %%
 X = rng.normal(size=(60, 4))
@@ -224,7 +226,7 @@ in_the_open = LabelMOGP(
     likelihood=BernoulliLabels(8),
     names=toy.names,
 )
-named = mlgpf("ARD", toy, factors=factors, inducing=6)
+named = mlgpf(toy, latents=factors, inducing=6)
 for here, there in (
     (named.prior.W, Phi),
     (named.prior.bias, b),
@@ -249,13 +251,13 @@ print(
 # $$\hat{\mathcal F}=-\frac N{|\mathcal B|}\sum_{i\in\mathcal B}\Big[\sum_{k\in\mathcal P_i}\mathbb E\,\mathrm{softplus}(-f_k)
 #   +\frac{|\mathcal N_i|}{|\mathcal L_i|}\sum_{\ell\in\mathcal L_i}\mathbb E\,\mathrm{softplus}(f_\ell)\Big]-\sum_p\mathrm{KL}_p.$$
 #
-# The library has this (`shared=False`) and a second way: one set $C$ of $c$ labels for the whole batch, in which every
-# label that a point has not weighs $K/c$ (`shared=True`), which is one dense product. Nothing of this needs to be
+# The library has this (`shared_negatives=False`) and a second way: one set $C$ of $c$ labels for the whole batch, in
+# which every label that a point has not weighs $K/c$ (`shared_negatives=True`), which is one dense product. Nothing of this needs to be
 # believed: with four points, five labels, batches of two and two sampled labels, all cases can be listed.
 
 # %%
 few = LabelData.of(rng.normal(size=(4, 3)), [[0, 2], [1], [], [2, 3, 4]], labels=5)
-listed = mlgpf("SE-UN", few, factors=2, inducing=given_points(few.X[:3]), start="thesis")
+listed = mlgpf(few, kernel="se", latents=2, inducing=given_points(few.X[:3]), start="random")
 bernoulli, kl = BernoulliLabels(5), float(listed.kl())
 exact = float(listed.elbo(few))
 estimates = {"own set for each point": [], "one set for the batch": []}
@@ -312,9 +314,10 @@ enumerated.assign(cases=enumerated["cases"].map("{:.0f}".format)).round(4)
 four = LabelData.of(np.array([[0.0, 1.0], [1.0, 0.3], [-0.8, 0.5], [0.2, -1.0]]), [[0], [1, 2], [], [0, 2]], labels=3)
 
 
-def with_all_points(method):
+def with_all_points(posterior):
     """Two latent GPs, three labels, inducing inputs at the four points; only q is trained."""
-    model = mlgpf(method, four, factors=2, inducing=given_points(four.X), whiten=True, nodes=60)
+    points = given_points(four.X)
+    model = mlgpf(four, kernel="se", latents=2, inducing=points, posterior=posterior, whiten=True, nodes=60)
     for part in (model.prior, model.inducing):
         gpflow.set_trainable(part, False)
     model.prior.W.assign([[1.0, 0.4], [-0.7, 0.9], [0.3, -1.1]])
@@ -323,7 +326,7 @@ def with_all_points(method):
 
 
 with gpflow.config.as_context(gpflow.config.Config(jitter=0.0)):
-    full, parsimonious = with_all_points("SE-UN"), with_all_points("SE-UN-PP")
+    full, parsimonious = with_all_points("full"), with_all_points("parsimonious")
     fit(full, four, optimizer=LBFGS({"ftol": 0, "gtol": 1e-12, "maxls": 60}), steps=500, progress=False)
     f = full.predict_f(four.X)
     m, v = f.mean.numpy()[..., None], f.var.numpy()[..., None]
@@ -403,17 +406,17 @@ chapter.table("panos-table-4-2", inputs_cost)
 # Full inputs are counted here as if $X$ were dense; with sparse rows $B\cdot D\cdot M$ is $M$ times the non-zero
 # entries. The document says the middle row holds for every kernel (chapter 2 shows that it does not).
 #
-# What is trained, counted from models that were built, against the formula of `Method.parameters`:
+# What is trained, counted from models that were built, against the formula of `LabelMethod.parameters`:
 
 # %%
 VARIANTS = ("ARD", "ARD-S", "ARD-S-B", "ARD-PP", "ARD-S-PP", "ARD-S-B-PP")
 counts, inventory = {}, {}
 for name in (*VARIANTS, "SE-p-l", "LINEAR-FX"):
-    method = Method.parse(name)
+    method = LabelMethod.parse(name)
     points = (
         SubspacePoints(toy.X[:6, :2], np.eye(2, 4), method.train_basis) if method.subspace else given_points(toy.X[:6])
     )
-    model = mlgpf(method, toy, factors=3, inducing=points)
+    model = mlgpf(toy, **method.options, latents=3, inducing=points)
     sizes = {
         "Φ": model.prior.W, "M_q": getattr(model.posterior, "q_mu", getattr(model.posterior, "mu", None)),
         "Σ_q": getattr(model.posterior, "sigma", None), "L_q": getattr(model.posterior, "q_sqrt", None), "Z": getattr(model.inducing, "Z", None),
@@ -426,7 +429,7 @@ for name in (*VARIANTS, "SE-p-l", "LINEAR-FX"):
     }
     total = sum(int(np.prod(v.shape)) for v in model.trainable_variables)
     inventory[name] = of_part | {"θ": total - sum(of_part.values())}
-    counts[name] = (total, Method.parse(name).parameters(4, 8, 3, 6, 2))
+    counts[name] = (total, LabelMethod.parse(name).parameters(4, 8, 3, 6, 2))
 assert all(built == formula for built, formula in counts.values()), counts
 shape_of = {
     "Φ": "K × P", "M_q": "P × M", "Σ_q": "P × M", "L_q": "P × (M² + M) / 2", "Z": "M × D", "A": "M × R", "X̃": "R × D", "θ": "by kernel", "b": "K",
@@ -448,7 +451,7 @@ rank_used = printed_counts["rank"].replace({2000: 2500}).where(printed_counts.in
 millions = pd.DataFrame(
     {
         name: {
-            s: Method.parse(name).parameters(sets["inputs"][s], sets["labels"][s], row["factors"], row["inducing"], rank_used[s]) / 1e6
+            s: LabelMethod.parse(name).parameters(sets["inputs"][s], sets["labels"][s], row["factors"], row["inducing"], rank_used[s]) / 1e6
             for s, row in printed_counts[["factors", "inducing"]].astype(int).iterrows()
         }
         for name in VARIANTS
@@ -456,7 +459,9 @@ millions = pd.DataFrame(
 )  # fmt: skip
 difference = (millions - printed_counts[list(VARIANTS)]).abs()
 wrong = [(s, name) for s in difference.index for name in VARIANTS if difference.loc[s, name] > 0.0501]
-as_printed = Method.parse("ARD-S").parameters(sets["inputs"]["wiki10"], sets["labels"]["wiki10"], 700, 600, 2000) / 1e6
+as_printed = (
+    LabelMethod.parse("ARD-S").parameters(sets["inputs"]["wiki10"], sets["labels"]["wiki10"], 700, 600, 2000) / 1e6
+)
 chapter.table(
     "panos-table-4-11",
     pd.concat({"computed": millions.round(1), "printed": printed_counts[list(VARIANTS)]}, axis=1)
@@ -544,7 +549,7 @@ MAIN = ("LINEAR-l", "ARD", "ARD-FX")
 
 def point(data, method, size, **more):
     """Arguments of `label_run`; the rank is given to those methods only that have one."""
-    size = {k: v for k, v in size.items() if k != "rank" or Method.parse(method).subspace}
+    size = {k: v for k, v in size.items() if k != "rank" or LabelMethod.parse(method).subspace}
     return dict(data=data, source=loaded[data].source, method=method, seed=seed, **size) | more
 
 
@@ -1885,7 +1890,10 @@ budget = 8 * 2**30 / 8 / 4
 
 def most(method, what, **fixed):
     """The largest number of factors or inducing inputs within the budget."""
-    size = lambda n: Method.parse(method).parameters(5000, 3993, **{"factors": 1, "inducing": 1} | fixed | {what: n})  # noqa: E731
+
+    def size(n):
+        return LabelMethod.parse(method).parameters(5000, 3993, **{"factors": 1, "inducing": 1} | fixed | {what: n})
+
     n = 1
     while size(2 * n) <= budget:
         n *= 2

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mogp.data import Array
 from mogp.data.labels import LabelData, Matrix, unit_rows
 from mogp.models import mlgpf
+from mogp.models.choices import PosteriorName
 from mogp.optimizers import Adam
 from mogp.training import fit
 
@@ -33,10 +34,13 @@ class MLGPFClassifier(ClassifierMixin, BaseEstimator):
     $$\frac{p_k/(1 - p_k)}{\sum_j p_j/(1 - p_j)}.$$
 
     Args:
-        method: name of the variant, see `mogp.models.Method`: "ARD", "LINEAR-S-PP", ….
-        factors: latent GPs.
+        latents: latent GPs.
         inducing: inducing points.
-        rank: dimension of the subspace of the inducing points, for methods with S.
+        kernel: a GPflow kernel or a name such as "ard", "se", "linear", see `mogp.models.mlgpf`;
+            "ard" if None.
+        subspace_dim: dimension of the subspace that the inducing points lie in; None for free ones.
+        train_basis: train the basis of the subspace too.
+        posterior: "full" or "parsimonious".
         negatives: labels sampled at each step, in place of all; worth while from some thousands of
             labels.
         steps: of training.
@@ -50,15 +54,25 @@ class MLGPFClassifier(ClassifierMixin, BaseEstimator):
         model_: the trained `mogp.models.LabelMOGP`.
         history_: how training went, a `mogp.History`.
         multilabel_: whether it was fitted to labels, not to classes.
+
+    >>> import numpy as np
+    >>> from mogp import MLGPFClassifier
+    >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
+    >>> Y = np.array([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])
+    >>> classifier = MLGPFClassifier(latents=2, inducing=3, steps=2, random_state=0).fit(X, Y)
+    >>> classifier.predict_proba(X).shape
+    (4, 3)
     """
 
     def __init__(
         self,
-        method: str = "ARD",
         *,
-        factors: int = 30,
+        latents: int = 30,
         inducing: int = 100,
-        rank: int | None = None,
+        kernel: Any = None,
+        subspace_dim: int | None = None,
+        train_basis: bool = False,
+        posterior: PosteriorName = "full",
         negatives: int | None = None,
         steps: int = 1000,
         batch_size: int = 500,
@@ -66,10 +80,12 @@ class MLGPFClassifier(ClassifierMixin, BaseEstimator):
         normalise: bool = True,
         random_state: Any = None,
     ) -> None:
-        self.method = method
-        self.factors = factors
+        self.latents = latents
         self.inducing = inducing
-        self.rank = rank
+        self.kernel = kernel
+        self.subspace_dim = subspace_dim
+        self.train_basis = train_basis
+        self.posterior = posterior
         self.negatives = negatives
         self.steps = steps
         self.batch_size = batch_size
@@ -92,11 +108,13 @@ class MLGPFClassifier(ClassifierMixin, BaseEstimator):
         data = LabelData.of(X, self._targets(y), normalise=self.normalise)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.model_ = mlgpf(
-            self.method,
             data,
-            factors=self.factors,
+            latents=self.latents,
             inducing=self.inducing,
-            rank=self.rank,
+            kernel=self.kernel,
+            subspace_dim=self.subspace_dim,
+            train_basis=self.train_basis,
+            posterior=self.posterior,
             negatives=self.negatives,
             seed=seed,
         )

@@ -41,7 +41,7 @@ class ConvolvedStack(KernelStack):
             function, or `[J, P]`.
         S: `[J, R Q]` start values of the weights, copy by copy; if None, rows of length one in
             random directions.
-        copies: $R$ independent copies of every latent GP.
+        rank: independent copies $R$ of every latent GP, the columns of its weights.
         normalised: $\mathcal E$ in place of $\bar{\mathcal E}$, as in the thesis: variances then
             depend on the lengthscales to the power of the number of inputs.
         seed: seed of the draw of $S$.
@@ -61,26 +61,26 @@ class ConvolvedStack(KernelStack):
         lengthscales: npt.ArrayLike = 1.0,
         smoothing: npt.ArrayLike = 0.1,
         S: npt.ArrayLike | None = None,
-        copies: int = 1,
+        rank: int = 1,
         normalised: bool = False,
         seed: int = 0,
     ) -> None:
-        if min(functions, latents, input_dim, copies) < 1:
+        if min(functions, latents, input_dim, rank) < 1:
             raise ValueError(
-                f"functions={functions}, latents={latents}, input_dim={input_dim}, copies={copies}:"
+                f"functions={functions}, latents={latents}, input_dim={input_dim}, rank={rank}:"
                 " each must be at least 1."
             )
         super().__init__(unit_kernels(latents, input_dim, lengthscales))
         if S is None:
-            S = np.random.default_rng(seed).normal(size=(functions, copies * latents))
+            S = np.random.default_rng(seed).normal(size=(functions, rank * latents))
             S /= np.linalg.norm(S, axis=1, keepdims=True)
         weights = np.asarray(S, dtype=float)
-        if weights.shape != (functions, copies * latents):
+        if weights.shape != (functions, rank * latents):
             raise ValueError(
-                f"S has shape {weights.shape}; expected [functions, copies x latents] = "
-                f"{(functions, copies * latents)}."
+                f"S has shape {weights.shape}; expected [functions, rank x latents] = "
+                f"{(functions, rank * latents)}."
             )
-        self.copies, self.normalised = copies, normalised
+        self.rank, self.normalised = rank, normalised
         self.S = gpflow.Parameter(weights)
         self.smoothing = gpflow.Parameter(
             widths(smoothing, functions, input_dim), transform=positive()
@@ -196,7 +196,7 @@ class ConvolvedStack(KernelStack):
         return tf.square(tf.convert_to_tensor(self.smoothing))
 
     def _by_copy(self) -> tf.Tensor:
-        return tf.reshape(self.S, [self.num_functions, self.copies, len(self)])
+        return tf.reshape(self.S, [self.num_functions, self.rank, len(self)])
 
     def _powers(self) -> tf.Tensor:
         return tf.reduce_sum(tf.square(self._by_copy()), 1)

@@ -13,16 +13,14 @@ from mogp.models.chains import (
     igp,
 )
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
+from mogp.models.convolution import ccgp_cpm, ccgp_vik, hetmogp_cpm
 from mogp.models.exact import DHGP, HGP, ExactLMC
 from mogp.models.gplvm import bayesian_gplvm, rows_as_outputs
 from mogp.models.heterogeneous import (
     AugmentedMOGP,
     accgp,
     ccgp,
-    ccgp_cpm,
-    ccgp_vik,
     cgp,
-    hetmogp_cpm,
     hetmogp_lmc,
     twofold,
 )
@@ -33,11 +31,12 @@ from mogp.models.hierarchies import (
     lmc_stacked,
     lvmogp,
 )
-from mogp.models.label_methods import Method, mlgpf
+from mogp.models.label_methods import mlgpf
 from mogp.models.labels import LabelMOGP
 from mogp.models.latent import LatentMOGP
+from mogp.models.multiclass import ovse, ovse_linear, robust_max
 from mogp.models.new_outputs import add_outputs
-from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max
+from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP
 from mogp.models.replicas import ReplicatedMOGP
 from mogp.models.sparse import SparseMOGP
 
@@ -52,7 +51,6 @@ __all__ = [
     "LabelMOGP",
     "LatentChain",
     "LatentMOGP",
-    "Method",
     "LinearOneVsEach",
     "OneVsEachMOGP",
     "ReplicaMOGP",

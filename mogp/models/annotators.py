@@ -96,6 +96,25 @@ def ccgpma(
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  annotators whose reliability is a function of the input
+
+    Args:
+        data: one output with a column for each annotator, NaN where an annotator said nothing.
+        classes: number of classes of the truth; None for values.
+        latents: latent GPs `Q`; one for each function if None.
+        inducing: inducing inputs of each latent GP (centres of clusters), or the inducing points.
+        kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
+            a squared exponential of unit variance if None.
+        whiten: parametrise the posterior by whitened variables.
+        seed: of the inducing inputs and mixing weights.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import ccgpma
+    >>> X = np.linspace(0, 1, 6)[:, None]
+    >>> told = np.array([[0, 0], [0, 1], [1, 1], [1, np.nan], [0, 0], [np.nan, 1]])
+    >>> model = ccgpma(MultiOutputData.from_list([(X, told)]), classes=2, inducing=4)
+    >>> model.predict_gold(X).mean.shape, model.reliability(X).mean.shape
+    (TensorShape([6, 2]), TensorShape([6, 2]))
     """
     likelihood = _likelihood(data, classes)
     J = likelihood.latent_dim
@@ -128,6 +147,20 @@ def cgpma(
     inducing    points, a set for each function
     posterior   full, whitened
     likelihood  annotators whose reliability is a function of the input
+
+    Args:
+        data, classes, whiten, seed: as in `ccgpma`.
+        inducing: inducing inputs of each function (centres of clusters), or the inducing points.
+        kernel: a GPflow kernel, of which every function gets a copy, or a function that makes one;
+            a squared exponential of unit variance if None.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import cgpma
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> model = cgpma(MultiOutputData.from_list([(X, np.hstack([X, X + 0.1]))]), inducing=4)
+    >>> model.predict_gold(X).mean.shape  # the value behind what two annotators told
+    TensorShape([5, 1])
     """
     likelihood = _likelihood(data, classes)
     J = likelihood.latent_dim

@@ -1,11 +1,11 @@
-"""What named models let a user choose: kernels of latent GPs or of the levels of a hierarchy, and
-where inducing inputs lie.
+"""What named models let a user choose: kernels of latent GPs or of the levels of a hierarchy,
+inducing inputs, the posterior.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import gpflow
 from gpflow.kernels import Kernel, Matern32
@@ -18,9 +18,11 @@ KernelChoice: TypeAlias = Kernel | Callable[[], Kernel] | Sequence[Kernel] | Non
 """A kernel, of which every latent GP gets a copy; a function that makes one; one for each; or
 None."""
 
-LevelKernels: TypeAlias = KernelChoice | Sequence[Kernel]
+LevelKernels: TypeAlias = KernelChoice
 """A kernel, of which every level gets a copy; a kernel for each, the root first; a function that
 makes one; or None."""
+PosteriorName = Literal["full", "parsimonious"]
+"""A full covariance for each latent GP, or `mogp.posteriors.Parsimonious`."""
 
 
 def chosen_kernels(
@@ -112,3 +114,12 @@ def chosen_points(
             " has, or the points: mogp.inducing.given_points(Z)."
         )
     return default(inducing)
+
+
+def check_posterior(posterior: str) -> None:
+    """Raise unless it is the name of a posterior.
+
+    >>> check_posterior("full")
+    """
+    if posterior not in get_args(PosteriorName):
+        raise ValueError(f"posterior={posterior!r}; choose 'full' or 'parsimonious'.")

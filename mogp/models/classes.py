@@ -5,12 +5,12 @@ chapters 3 and 4).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from gpflow.kernels import Kernel
 from gpflow.utilities import set_trainable
 
 from mogp.data import MultiOutputData
@@ -19,6 +19,7 @@ from mogp.kernels import KernelStack, Patches, PatchStack, unit_kernels
 from mogp.likelihoods import AugmentReduce, PerOutput, Softmax
 from mogp.likelihoods.augment import Theta
 from mogp.likelihoods.multiclass import Covariance
+from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -38,9 +39,11 @@ def mogps_ar(
     negatives: int | None = 5,
     covariance: Covariance = "exact",
     theta: Theta = "collapsed",
+    kernel: KernelChoice = None,
     lengthscale: float | None = None,
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
+    whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
     """Outputs with many classes, by augment and reduce (Ma, chapter 3).
@@ -58,11 +61,25 @@ def mogps_ar(
             themselves.
         negatives: sampled wrong classes a row and step; all if None.
         covariance, theta: see `AugmentReduce`.
-        lengthscale: start value; the median distance between inputs (patches) if None.
+        kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
+            a squared exponential of unit variance if None. For images it is that of patches, and
+            must be isotropic and stationary.
+        lengthscale: start value of the default kernel; the median distance between inputs (patches)
+            if None.
         W: `[C, Q]` start values of the mixing weights; if None, random directions of a length that
             gives every function unit variance (for images: between images).
         patches: for images, how they are cut; None for plain inputs.
+        whiten: parametrise the posterior by whitened variables.
         seed: of all start values and of the sampled classes.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import mogps_ar
+    >>> labels = np.stack([np.arange(8) % 4, np.arange(8) % 2], axis=1)
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), labels, names=["room", "floor"])
+    >>> model = mogps_ar(data, latents=3, inducing=4, negatives=1)
+    >>> model.prior.W.shape  # six classes, three latent GPs
+    TensorShape([6, 3])
     """
     counts = _classes(data, classes)
     likelihoods = {
@@ -76,11 +93,25 @@ def mogps_ar(
         )
         for d, (name, C) in enumerate(counts.items())
     }
-    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, seed)
+    kernels = _kernels(data, kernel, latents, lengthscale, patches, seed)
+    return _mixed(data, likelihoods, kernels, inducing, W, patches, whiten, seed)
 
 
 def mocgps_ar(
-    data: MultiOutputData, patches: Patches, classes: Classes = None, **options: Any
+    data: MultiOutputData,
+    classes: Classes = None,
+    *,
+    patches: Patches,
+    latents: int = 10,
+    inducing: int | InducingPoints = 100,
+    negatives: int | None = 5,
+    covariance: Covariance = "exact",
+    theta: Theta = "collapsed",
+    kernel: KernelChoice = None,
+    lengthscale: float | None = None,
+    W: npt.ArrayLike | None = None,
+    whiten: bool = True,
+    seed: int = 0,
 ) -> SparseMOGP:
     """Images with many classes: MOGPs-AR with latent GPs that are weighted sums over patches (Ma,
     chapter 4).
@@ -90,9 +121,38 @@ def mocgps_ar(
     posterior   full, whitened
     likelihood  softmax by augment and reduce
 
-    `options` are those of `mogps_ar`.
+    Args:
+        data: images, a row of pixels each, and labels 0, 1, … of each output.
+        patches: how images are cut.
+        inducing: inducing patches of each latent GP (drawn from the images), or the patches.
+        classes, latents, negatives, covariance, theta, kernel, lengthscale, W, whiten, seed: as in
+            `mogps_ar`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.kernels import Patches
+    >>> from mogp.models import mocgps_ar
+    >>> images = np.random.default_rng(0).random((6, 16))
+    >>> data = MultiOutputData.from_arrays(images, np.arange(6) % 3)
+    >>> model = mocgps_ar(data, patches=Patches((4, 4), (2, 2)), latents=2, inducing=5)
+    >>> model.inducing.Z.shape  # five patches of four pixels for each of two latent GPs
+    TensorShape([2, 5, 4])
     """
-    return mogps_ar(data, classes, patches=patches, **options)
+    return mogps_ar(
+        data,
+        classes,
+        latents=latents,
+        inducing=inducing,
+        negatives=negatives,
+        covariance=covariance,
+        theta=theta,
+        kernel=kernel,
+        lengthscale=lengthscale,
+        W=W,
+        patches=patches,
+        whiten=whiten,
+        seed=seed,
+    )
 
 
 def mg_m(
@@ -103,9 +163,11 @@ def mg_m(
     inducing: int | InducingPoints = 100,
     samples: int = 20,
     covariance: Covariance = "exact",
+    kernel: KernelChoice = None,
     lengthscale: float | None = None,
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
+    whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
     """As MOGPs-AR with the softmax over all classes by Monte Carlo (Moreno-Muñoz et al. 2018).
@@ -114,12 +176,26 @@ def mg_m(
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  softmax, `samples` draws a row and step
+
+    Args:
+        samples: draws of the functions for each row and step.
+        covariance: see `Softmax`.
+        data, classes, latents, inducing, kernel, lengthscale, W, patches, whiten, seed: as in
+            `mogps_ar`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import mg_m
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8) % 4)
+    >>> mg_m(data, latents=3, inducing=4).prior.W.shape  # four classes, three latent GPs
+    TensorShape([4, 3])
     """
     likelihoods = {
         name: Softmax(C, samples, covariance=covariance, seed=seed + d)
         for d, (name, C) in enumerate(_classes(data, classes).items())
     }
-    return _mixed(data, likelihoods, latents, inducing, lengthscale, W, patches, seed)
+    kernels = _kernels(data, kernel, latents, lengthscale, patches, seed)
+    return _mixed(data, likelihoods, kernels, inducing, W, patches, whiten, seed)
 
 
 def g_a(
@@ -129,8 +205,10 @@ def g_a(
     inducing: int | InducingPoints = 100,
     negatives: int | None = None,
     kl_weight: float = 1.0,
+    kernel: KernelChoice = None,
     lengthscale: float | None = None,
     patches: Patches | None = None,
+    whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
     """One output, an independent GP for each class, Gumbel-augmented softmax (Liu et al. 2019).
@@ -142,10 +220,28 @@ def g_a(
 
     `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not
     scaled up to the data.
+
+    Args:
+        data: labels 0, 1, … of one output.
+        inducing: points that all classes share, or the inducing variables themselves.
+        negatives: sampled wrong classes a row and step; all if None.
+        kl_weight: of the divergence in the bound.
+        kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
+            a squared exponential if None. For images it is that of patches.
+        classes, lengthscale, patches, whiten, seed: as in `mogps_ar`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import g_a
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8) % 4)
+    >>> model = g_a(data, inducing=4)
+    >>> model.prior.num_functions, len(model.prior.kernels)
+    (4, 1)
     """
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
-    return _independent(data, likelihood, inducing, kl_weight, lengthscale, patches, seed)
+    kernels = _shared_kernel(data, kernel, lengthscale, patches, seed)
+    return _independent(data, likelihood, kernels, inducing, kl_weight, patches, whiten, seed)
 
 
 def g_m(
@@ -155,8 +251,10 @@ def g_m(
     inducing: int | InducingPoints = 100,
     samples: int = 20,
     kl_weight: float = 1.0,
+    kernel: KernelChoice = None,
     lengthscale: float | None = None,
     patches: Patches | None = None,
+    whiten: bool = True,
     seed: int = 0,
 ) -> SparseMOGP:
     """One output, an independent GP for each class, softmax by Monte Carlo.
@@ -168,35 +266,50 @@ def g_m(
 
     `kl_weight=len(data.X) / batch_size` gives the baseline as published, whose data term is not
     scaled up to the data.
+
+    Args:
+        data: labels 0, 1, … of one output.
+        inducing: points that all classes share, or the inducing variables themselves.
+        samples: draws of the functions for each row and step.
+        kl_weight: of the divergence in the bound.
+        kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
+            a squared exponential if None. For images it is that of patches.
+        classes, lengthscale, patches, whiten, seed: as in `mogps_ar`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import g_m
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8) % 4)
+    >>> model = g_m(data, inducing=4)
+    >>> model.prior.num_functions, len(model.prior.kernels)
+    (4, 1)
     """
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: Softmax(C, samples, seed=seed)}
-    return _independent(data, likelihood, inducing, kl_weight, lengthscale, patches, seed)
+    kernels = _shared_kernel(data, kernel, lengthscale, patches, seed)
+    return _independent(data, likelihood, kernels, inducing, kl_weight, patches, whiten, seed)
 
 
 def _mixed(
     data: MultiOutputData,
     likelihoods: Mapping[str, Softmax],
-    latents: int,
+    kernels: KernelStack,
     inducing: int | InducingPoints,
-    lengthscale: float | None,
     W: npt.ArrayLike | None,
     patches: Patches | None,
+    whiten: bool,
     seed: int,
 ) -> SparseMOGP:
-    if latents < 1:
-        raise ValueError(f"latents={latents}; at least one latent GP is needed.")
     outputs = PerOutput(likelihoods)
     outputs.check(data)
-    kernels = _kernels(data, latents, lengthscale, patches, seed)
     prior = LMC(kernels, functions=outputs.num_functions, W=W, seed=seed)
     mixing = prior.W
     if patches is not None and W is None and mixing is not None:
         mixing.assign(mixing.numpy() / _spread(data, kernels, seed))
     return SparseMOGP(
         prior=prior,
-        inducing=_inducing(data, inducing, latents, patches, seed),
-        posterior=Full(whiten=True),
+        inducing=_inducing(data, inducing, len(kernels), patches, seed),
+        posterior=Full(whiten),
         likelihood=outputs,
     )
 
@@ -204,24 +317,19 @@ def _mixed(
 def _independent(
     data: MultiOutputData,
     likelihood: Mapping[str, Softmax],
+    kernels: KernelStack,
     inducing: int | InducingPoints,
     kl_weight: float,
-    lengthscale: float | None,
     patches: Patches | None,
+    whiten: bool,
     seed: int,
 ) -> SparseMOGP:
-    kernels = _kernels(data, 1, lengthscale, patches, seed)
     outputs = PerOutput(likelihood)
     outputs.check(data)
-    (kernel,) = kernels.kernels
-    variance = kernel.variance if patches is None else kernel.base_kernel.variance
-    if patches is not None:
-        variance.assign(_spread(data, kernels, seed).item() ** -2)
-    set_trainable(variance, True)
     return SparseMOGP(
         prior=Independent(kernels, functions=outputs.num_functions),
         inducing=_inducing(data, inducing, None, patches, seed),
-        posterior=Full(whiten=True),
+        posterior=Full(whiten),
         likelihood=outputs,
         kl_weight=kl_weight,
     )
@@ -256,11 +364,30 @@ def _one_output(data: MultiOutputData, classes: Classes) -> dict[str, int]:
 
 
 def _kernels(
-    data: MultiOutputData, count: int, lengthscale: float | None, patches: Patches | None, seed: int
+    data: MultiOutputData,
+    kernel: KernelChoice,
+    count: int,
+    lengthscale: float | None,
+    patches: Patches | None,
+    seed: int,
 ) -> KernelStack:
+    """Those that were chosen, or squared exponentials of unit variance; on patches, for images."""
+    if count < 1:
+        raise ValueError(f"latents={count}; at least one latent GP is needed.")
     if patches is None:
-        start = start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
-        return KernelStack(unit_kernels(count, data.input_dim, start))
+
+        def default() -> Sequence[Kernel]:
+            start = (
+                start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
+            )
+            return unit_kernels(count, data.input_dim, start)
+
+        return KernelStack(chosen_kernels(kernel, count, default))
+    if kernel is not None:
+        made = patches.kernels(count, seed=seed)
+        for one, base in zip(made, chosen_kernels(kernel, count, list), strict=True):
+            one.base_kernel = base
+        return PatchStack(made, table=data.X)
     if lengthscale is None:
         few = data.X[
             np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)
@@ -268,6 +395,24 @@ def _kernels(
         different = np.unique(patches.cut(few).reshape(-1, patches.length), axis=0)
         lengthscale = start_lengthscales(different, "median", seed)
     return PatchStack(patches.kernels(count, lengthscale, seed), table=data.X)
+
+
+def _shared_kernel(
+    data: MultiOutputData,
+    kernel: KernelChoice,
+    lengthscale: float | None,
+    patches: Patches | None,
+    seed: int,
+) -> KernelStack:
+    """One kernel for all classes; the variance of the default one is trained."""
+    kernels = _kernels(data, kernel, 1, lengthscale, patches, seed)
+    if kernel is None:
+        (one,) = kernels.kernels
+        variance = one.variance if patches is None else one.base_kernel.variance
+        if patches is not None:
+            variance.assign(_spread(data, kernels, seed).item() ** -2)
+        set_trainable(variance, True)
+    return kernels
 
 
 def _spread(data: MultiOutputData, kernels: KernelStack, seed: int) -> npt.NDArray[np.float64]:
@@ -294,8 +439,9 @@ def _inducing(
     patches: Patches | None,
     seed: int,
 ) -> InducingPoints:
-    if isinstance(inducing, InducingPoints):
-        return inducing
-    if patches is None:
-        return kmeans_points(data, inducing, sets=sets, seed=seed)
-    return patch_subset(data, patches, inducing, sets=sets, seed=seed)
+    def make(count: int) -> InducingPoints:
+        if patches is None:
+            return kmeans_points(data, count, sets=sets, seed=seed)
+        return patch_subset(data, patches, count, sets=sets, seed=seed)
+
+    return chosen_points(inducing, make)

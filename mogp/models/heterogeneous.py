@@ -1,12 +1,13 @@
-"""Named models with one likelihood for each output: chained GPs (CGP, CCGP, ACCGP) and HetMOGP, by
-prior.
+"""Named models with one likelihood for each output: chained GPs (CGP, CCGP, ACCGP) and
+HetMOGP-LMC.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -14,26 +15,27 @@ from gpflow.kernels import Kernel
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import MultiOutputData
 from mogp.data.batches import Batch, BatchSource
-from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints, kmeans_points
-from mogp.kernels import ConvolvedStack, SmoothedStack, unit_kernels
+from mogp.inducing import InducingPoints, kmeans_points
+from mogp.kernels import unit_kernels
 from mogp.likelihoods import PerOutput
 from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
-from mogp.priors import CPM, LMC, Independent
+from mogp.priors import LMC, Independent
 
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
+"""The likelihood of the one output, or one for each output: a sequence, or a dict by name."""
 
 
 def hetmogp_lmc(
     data: MultiOutputData,
-    likelihoods: Likelihoods,
+    likelihood: Likelihoods,
     *,
     latents: int | None = None,
-    copies: int = 1,
+    rank: int = 1,
     inducing: int | InducingPoints = 50,
     kernel: KernelChoice = None,
     whiten: bool = True,
@@ -41,83 +43,41 @@ def hetmogp_lmc(
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
 
-    prior       LMC over all latent parameter functions; `latents` GPs, by default one a function (3
-                from 6 outputs on), in `copies` that share kernel and inducing inputs
+    prior       LMC over all latent parameter functions
     inducing    points, a set for each latent GP
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
 
     Args:
         data: observations of the outputs.
-        likelihoods: one for each output: a sequence, or a dict by name.
-        latents: latent GPs `Q`.
-        copies: of each latent GP, with mixing weights of their own.
+        likelihood: one for each output: a sequence, or a dict by name; for one output it may stand
+            alone.
+        latents: latent GPs `Q`; if None, one for each function (3 from 6 outputs on).
+        rank: columns `R` of the mixing matrix of each latent GP: independent copies of it that
+            share its kernel and inducing inputs.
         inducing: inducing inputs of each latent GP (centres of clusters), or the inducing points.
-        kernel: of the latent GPs, see `mogp.models.choices.KernelChoice`; a squared exponential of
-            unit variance if None.
-        whiten: the posterior.
+        kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
+            a squared exponential of unit variance if None.
+        whiten: parametrise the posterior by whitened variables.
         seed: of the inducing inputs and mixing weights.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.likelihoods import HeteroscedasticGaussian, Poisson
+    >>> from mogp.models import hetmogp_lmc
+    >>> X = np.linspace(0, 1, 8)
+    >>> Y = np.stack([np.sin(6 * X), np.arange(8)], axis=1)
+    >>> data = MultiOutputData.from_arrays(X, Y, names=["level", "visits"])
+    >>> kinds = {"level": HeteroscedasticGaussian(), "visits": Poisson()}
+    >>> model = hetmogp_lmc(data, kinds, latents=2, rank=2, inducing=4)
+    >>> model.prior.W.shape  # three functions, two latent GPs in two copies
+    TensorShape([3, 4])
     """
-    outputs = _per_output(data, likelihoods)
+    outputs = _per_output(data, likelihood)
     Q = _latents(data, outputs, latents)
     return SparseMOGP(
-        prior=LMC(
-            _kernels(data, kernel, Q), functions=outputs.num_functions, rank=copies, seed=seed
-        ),
+        prior=LMC(_kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed),
         inducing=_points(data, inducing, Q, seed),
-        posterior=Full(whiten),
-        likelihood=outputs,
-        names=data.schema,
-    )
-
-
-def hetmogp_cpm(
-    data: MultiOutputData,
-    likelihoods: Likelihoods,
-    *,
-    latents: int | None = None,
-    copies: int = 1,
-    inducing: int | InducingPoints = 50,
-    on: Literal["functions", "latents", "joint"] = "functions",
-    whiten: bool = True,
-    seed: int = 0,
-) -> SparseMOGP:
-    """Heterogeneous outputs whose functions are smoothed latent GPs (Giraldo, chapter 5).
-
-    prior       convolution process (CPM); `latents` GPs, by default one a function (3 from 6
-                outputs on), in `copies` with weights of their own
-    inducing    points on the "functions", a set for each (as published: functions then share
-                hyper-parameters only); one "joint" block of them with the full prior; or points on
-                the "latents"
-    posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
-    likelihood  one for each output
-    """
-    if on not in ("functions", "latents", "joint"):
-        raise ValueError(
-            f'on={on!r}; inducing points are on the "functions", the "latents" or "joint".'
-        )
-    outputs = _per_output(data, likelihoods)
-    J, Q, width = (
-        outputs.num_functions,
-        _latents(data, outputs, latents),
-        start_lengthscales(data.X, "diagonal"),
-    )
-    points = _points(data, inducing, Q if on == "latents" else J, seed)
-    if on != "latents" and not isinstance(points, FunctionPoints):
-        points = FunctionPoints(_sets(points, J), joint=on == "joint")
-    return SparseMOGP(
-        prior=CPM(
-            ConvolvedStack(
-                J,
-                Q,
-                data.input_dim,
-                lengthscales=width,
-                smoothing=0.3 * width,
-                copies=copies,
-                seed=seed,
-            )
-        ),
-        inducing=points,
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
@@ -129,7 +89,7 @@ def ccgp(
     likelihood: Likelihood,
     *,
     latents: int = 2,
-    copies: int = 1,
+    rank: int = 1,
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
@@ -142,99 +102,32 @@ def ccgp(
     inducing    points, a set for each latent GP
     posterior   full, whitened
     likelihood  any with several latent functions
+
+    Args:
+        data: observations of one output.
+        likelihood: of the output.
+        latents, rank, inducing, kernel, whiten, seed: as in `hetmogp_lmc`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.likelihoods import HeteroscedasticGaussian
+    >>> from mogp.models import ccgp
+    >>> X = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(X, np.sin(6 * X))
+    >>> model = ccgp(data, HeteroscedasticGaussian(), latents=3, inducing=4)
+    >>> model.prior.W.shape  # two functions (mean and noise), three latent GPs
+    TensorShape([2, 3])
     """
     _one_output(data)
     return hetmogp_lmc(
         data,
         likelihood,
         latents=latents,
-        copies=copies,
+        rank=rank,
         inducing=inducing,
         kernel=kernel,
         whiten=whiten,
         seed=seed,
-    )
-
-
-def ccgp_cpm(
-    data: MultiOutputData,
-    likelihood: Likelihood,
-    *,
-    latents: int = 3,
-    copies: int | None = None,
-    inducing: int | InducingPoints = 50,
-    whiten: bool = True,
-    seed: int = 0,
-) -> SparseMOGP:
-    """Correlated chained GP with a convolution process (Giraldo, chapter 6).
-
-    prior       convolution process (CPM) over the parameters of one likelihood; `latents` GPs, each
-                in `copies`, by default one a parameter
-    inducing    points on the latent GPs, a set for each, which its copies share
-    posterior   full, whitened
-    likelihood  any
-    """
-    _one_output(data)
-    R = likelihood.latent_dim or 1 if copies is None else copies
-    return hetmogp_cpm(
-        data,
-        likelihood,
-        latents=latents,
-        copies=R,
-        inducing=inducing,
-        on="latents",
-        whiten=whiten,
-        seed=seed,
-    )
-
-
-def ccgp_vik(
-    data: MultiOutputData,
-    likelihood: Likelihood,
-    *,
-    variant: Literal["classical", "thesis"] = "classical",
-    latents: int = 3,
-    copies: int | None = None,
-    inducing: int | InducingPoints = 50,
-    whiten: bool = True,
-    seed: int = 0,
-) -> SparseMOGP:
-    """Correlated chained GP with variational inducing kernels (Giraldo, chapter 6).
-
-    prior       convolution process (CPM) as in `ccgp_cpm`; in the `variant` of the "thesis" over
-                latent GPs that are smoothed once more, which is a CPM with other names for its
-                parameters
-    inducing    points on smoothed latent GPs: "classical" (Álvarez et al. 2010) their widths are
-                variational parameters that leave the prior alone, in the "thesis" they are the
-                prior's
-    posterior   full, whitened
-    likelihood  any
-    """
-    if variant not in ("classical", "thesis"):
-        raise ValueError(f'variant={variant!r}; choose "classical" or "thesis".')
-    _one_output(data)
-    outputs = _per_output(data, likelihood)
-    J, Q, width = (
-        outputs.num_functions,
-        _latents(data, outputs, latents),
-        start_lengthscales(data.X, "diagonal"),
-    )
-    options: dict[str, Any] = {"lengthscales": width, "smoothing": 0.3 * width, "seed": seed}
-    options["copies"] = J if copies is None else copies
-    points = _points(data, inducing, Q, seed)
-    if variant == "classical":
-        kernels, points = (
-            ConvolvedStack(J, Q, data.input_dim, **options),
-            SmoothedPoints(_sets(points, Q), 0.3 * width),
-        )
-    else:
-        kernels = SmoothedStack(J, Q, data.input_dim, width=0.3 * width, **options)
-    return SparseMOGP(
-        prior=CPM(kernels),
-        inducing=points,
-        posterior=Full(whiten),
-        likelihood=outputs,
-        names=data.schema,
     )
 
 
@@ -258,6 +151,20 @@ def accgp(
 
     Train it and predict with the data of one output; the first of the two outputs is the one to
     report.
+
+    Args:
+        data: observations of one output.
+        likelihood: of the output.
+        latents, inducing, kernel, whiten, seed: as in `hetmogp_lmc`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.likelihoods import HeteroscedasticGaussian
+    >>> from mogp.models import accgp
+    >>> X = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(X, np.sin(6 * X), names=["level"])
+    >>> accgp(data, HeteroscedasticGaussian(), inducing=4).names
+    ('level', 'level (copy)')
     """
     _one_output(data)
     twice = hetmogp_lmc(
@@ -282,6 +189,16 @@ class AugmentedMOGP(SparseMOGP):
 
     with independent draws $A$, $B$ of half a mini-batch each: no bound on the evidence, nor
     comparable with one. Predictions are those of the first output unless the copy is named.
+    `accgp` builds such models.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.likelihoods import HeteroscedasticGaussian
+    >>> from mogp.models import AugmentedMOGP, accgp
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8.0))
+    >>> model = accgp(data, HeteroscedasticGaussian(), inducing=4)
+    >>> isinstance(model, AugmentedMOGP), [len(own.Y) for own in model.batches(data, 6)(0).outputs]
+    (True, [3, 3])
     """
 
     def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> BatchSource:
@@ -319,10 +236,16 @@ class AugmentedMOGP(SparseMOGP):
 
 
 def twofold(data: MultiOutputData) -> MultiOutputData:
-    """The one output of the data and a copy of it, named after it."""
+    """The one output of the data and a copy of it, named after it.
+
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import twofold
+    >>> twofold(MultiOutputData.from_arrays([0.0, 1.0], [3.0, 4.0], names=["level"])).names
+    ('level', 'level (copy)')
+    """
     _one_output(data)
-    name, own = data.names[0], (data.inputs(0), data[0].Y)
-    return MultiOutputData.from_list([own, own], names=[name, f"{name} (copy)"])
+    own = data[0]
+    return replace(data, outputs=(own, replace(own, name=f"{own.name} (copy)")))
 
 
 def _both(data: MultiOutputData) -> MultiOutputData:
@@ -345,6 +268,25 @@ def cgp(
     inducing    points, a set for each function
     posterior   full, whitened
     likelihood  any with several latent functions
+
+    Args:
+        data: observations of one output.
+        likelihood: of the output.
+        inducing: inducing inputs of each function (centres of clusters), or the inducing points.
+        kernel: a GPflow kernel, of which every function gets a copy, or a function that makes one;
+            a squared exponential if None.
+        whiten, seed: as in `hetmogp_lmc`.
+
+    >>> import numpy as np
+    >>> from gpflow.kernels import Matern32
+    >>> from mogp import MultiOutputData
+    >>> from mogp.likelihoods import HeteroscedasticGaussian
+    >>> from mogp.models import cgp
+    >>> X = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(X, np.sin(6 * X))
+    >>> model = cgp(data, HeteroscedasticGaussian(), inducing=4, kernel=Matern32(lengthscales=0.2))
+    >>> len(model.prior.kernels)
+    2
     """
     _one_output(data)
     outputs = _per_output(data, likelihood)
@@ -361,14 +303,14 @@ def cgp(
     )
 
 
-def _per_output(data: MultiOutputData, likelihoods: Likelihoods) -> PerOutput:
-    if isinstance(likelihoods, Likelihood):
-        likelihoods = [likelihoods]
-    if isinstance(likelihoods, Mapping):
-        for name in likelihoods:
+def _per_output(data: MultiOutputData, likelihood: Likelihoods) -> PerOutput:
+    if isinstance(likelihood, Likelihood):
+        likelihood = [likelihood]
+    if isinstance(likelihood, Mapping):
+        for name in likelihood:
             data.index(name)
-        likelihoods = {name: likelihoods[name] for name in data.names if name in likelihoods}
-    outputs = PerOutput(likelihoods)
+        likelihood = {name: likelihood[name] for name in data.names if name in likelihood}
+    outputs = PerOutput(likelihood)
     outputs.check(data)
     _warn_of_constants(data)
     return outputs
@@ -420,9 +362,3 @@ def _points(
     data: MultiOutputData, inducing: int | InducingPoints, sets: int, seed: int
 ) -> InducingPoints:
     return chosen_points(inducing, lambda M: kmeans_points(data, M, sets=sets, seed=seed))
-
-
-def _sets(points: InducingPoints, count: int) -> Array:
-    """`[count, M, P]`: a set of inducing inputs for each, copies where one set was given."""
-    Z = points.Z.numpy()
-    return np.repeat(Z[None], count, 0) if Z.ndim == 2 else np.asarray(Z)

@@ -44,7 +44,19 @@ class LabelMOGP(SparseMOGP):
     $p(y_k = 1) = \sigma(f_k)$.
 
     Prediction goes through the points in blocks, so that the table of all points and labels is
-    never held, unless it is what was asked for. Inputs are dense or SciPy sparse.
+    never held, unless it is what was asked for. Inputs are dense or SciPy sparse. `mlgpf` builds
+    such models.
+
+    >>> import numpy as np
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp.inducing import given_points
+    >>> from mogp.likelihoods import BernoulliLabels
+    >>> from mogp.models import LabelMOGP
+    >>> from mogp.priors import ICM
+    >>> prior = ICM(SquaredExponential(), functions=3, rank=2, bias=[0.0, 2.0, 1.0])
+    >>> model = LabelMOGP(prior, given_points([[0.0], [1.0]]), BernoulliLabels(3))
+    >>> model.top_labels(np.zeros((1, 1)), k=2).labels.tolist()  # nothing is known but the biases
+    [[1, 2]]
     """
 
     prior: MixingPrior

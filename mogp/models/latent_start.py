@@ -82,7 +82,8 @@ def latent_model(
     set_trainable(latent_kernel.variance, False)
     model = LatentMOGP(
         kernel, latent_kernel, points, found.Z, found.mean, found.var,
-        likelihood=likelihood, noise=0.1 if noise is None else noise, names=data.schema, nodes=nodes,
+        likelihood=likelihood, noise=0.1 if noise is None else noise, names=data.schema,
+        nodes=nodes,
     )  # fmt: skip
     if smoothed is not None:
         explain(model, smoothed.F, smoothed.known)

@@ -1,35 +1,31 @@
-"""Models of one output with many classes: one-vs-each with partial updates, its linear baseline,
-and robust-max.
+"""Models of one output with many classes: one-vs-each with partial updates, and a linear baseline.
+
+Their constructors are in `mogp.models.multiclass`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from gpflow.kernels import SquaredExponential
 
-from mogp.data import Array, MultiOutputData, Names, Schema
+from mogp.data import MultiOutputData, Names, Schema
 from mogp.data.batches import Batch
 from mogp.data.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data.labels import LabelData
-from mogp.inducing import InducingPoints, kmeans_points
-from mogp.kernels import KernelRows, kernels_of, parameters_read_once, take_rows
-from mogp.likelihoods import OneVsEach, RobustMax
+from mogp.inducing import InducingPoints
+from mogp.kernels import kernels_of, parameters_read_once, take_rows
+from mogp.likelihoods import OneVsEach
 from mogp.likelihoods.one_vs_each import expected_log_sigmoid
 from mogp.models.base import MOGP
-from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
-from mogp.posteriors import Full, Parsimonious, Posterior, latents_first, start_like_parsimonious
+from mogp.posteriors import Posterior, latents_first
 from mogp.priors import Independent, Marginals, View
 
-OneVsEachMethod = Literal["OvsE-P", "OvsE-F", "OvsE-P-SH", "OvsE-F-SH"]
-RobustMaxMethod = Literal["RM-P", "RM-F"]
 _ROWS_AT_ONCE = 2048
 
 
@@ -260,173 +256,9 @@ class LinearOneVsEach(MOGP):
         return tf.cast(tf.transpose(drawn), X.dtype)[..., None]
 
 
-def ovse(
-    data: MultiOutputData,
-    method: OneVsEachMethod = "OvsE-F",
-    classes: int | None = None,
-    *,
-    inducing: int | InducingPoints = 100,
-    lengthscale: float | None = None,
-    variance: float = 1.0,
-    rivals: int = 1,
-    whiten: bool = True,
-    sigma: float = 1.0,
-    seed: int = 0,
-) -> OneVsEachMOGP:
-    r"""One output with many classes, by one-vs-each (Panos, chapter 3): "OvsE-P", "OvsE-F",
-    "OvsE-P-SH", "OvsE-F-SH".
-
-    prior       independent, a bias for each class; one kernel for all classes, in OvsE-P-SH one for
-                each
-    inducing    points, a set for each class, with -SH one set for all
-    posterior   parsimonious (P) or full (F)
-    likelihood  one-vs-each
-
-    Train it with `fit(model, data, optimizer=Adam(lazy=True), batch_size=...)`.
-
-    Args:
-        data: labels 0, 1, … of one output; every class has rows.
-        method: which of the four.
-        classes: number of classes; the largest label and one if None.
-        inducing: points a set (k-means centres; of the rows of a class for sets of its own), or the
-            points themselves.
-        lengthscale: start value; the median distance between inputs if None.
-        variance: start value of the kernel's variance.
-        rivals: classes with which a step compares the one it reads.
-        whiten: parametrise full posteriors by whitened variables (the thesis does not).
-        sigma: start value of the parsimonious $\Sigma = \sigma I$. Full posteriors start with the
-            same moments.
-        seed: of the start values.
-    """
-    _one_of(method, OneVsEachMethod)
-    labels = class_labels(data, classes)
-    C = int(labels.max()) + 1 if classes is None else classes
-    shared = method.endswith("-SH")
-    kernel = _kernel(data, lengthscale, variance, seed)
-    if method == "OvsE-P-SH":
-        prior = Independent(KernelRows(kernel, C), bias=0.0)
-    elif shared:
-        prior = Independent(kernel, functions=C, bias=0.0)
-    else:
-        prior = Independent([kernel] * C, bias=0.0)
-    if not isinstance(inducing, InducingPoints):
-        inducing = (
-            kmeans_points(data, inducing, seed=seed)
-            if shared
-            else class_points(data, labels, inducing, seed)
-        )
-    model = OneVsEachMOGP(
-        prior=prior,
-        inducing=inducing,
-        likelihood=OneVsEach(C, seed=seed),
-        posterior=_posterior(method, whiten, sigma),
-        rivals=rivals,
-        names=data.schema,
-    )
-    _match_start(model, sigma)
-    return model
-
-
-def robust_max(
-    data: MultiOutputData,
-    method: RobustMaxMethod = "RM-F",
-    classes: int | None = None,
-    *,
-    inducing: int | InducingPoints = 100,
-    lengthscale: float | None = None,
-    variance: float = 1.0,
-    epsilon: float = 1e-3,
-    whiten: bool = True,
-    sigma: float = 1.0,
-    seed: int = 0,
-) -> SparseMOGP:
-    """One output with classes of which the largest function names the label (Panos, chapter 3):
-    "RM-P", "RM-F".
-
-    prior       independent, a bias for each class, one kernel for all
-    inducing    points, one set for all classes
-    posterior   parsimonious (P) or full (F)
-    likelihood  robust-max
-
-    A step reads all classes. Arguments are those of `ovse`, and `epsilon`, the probability of a
-    label that the largest function does not name.
-    """
-    _one_of(method, RobustMaxMethod)
-    labels = class_labels(data, classes)
-    C = int(labels.max()) + 1 if classes is None else classes
-    model = SparseMOGP(
-        prior=Independent(_kernel(data, lengthscale, variance, seed), functions=C, bias=0.0),
-        inducing=(
-            inducing
-            if isinstance(inducing, InducingPoints)
-            else kmeans_points(data, inducing, seed=seed)
-        ),
-        likelihood=[RobustMax(C, epsilon, nodes=10)],
-        names=data.schema,
-        posterior=_posterior(method, whiten, sigma),
-    )
-    _match_start(model, sigma)
-    return model
-
-
-def ovse_linear(
-    data: MultiOutputData, classes: int | None = None, *, penalty: float = 1.0, rivals: int = 1
-) -> LinearOneVsEach:
-    """OvsE-LIN: linear scores trained with the one-vs-each bound, the baseline of `ovse`.
-
-    Args:
-        data: labels 0, 1, … of one output; every class has rows.
-        classes: number of classes; the largest label and one if None.
-        penalty: on the squared weights.
-        rivals: classes with which a step compares the one it reads.
-    """
-    labels = class_labels(data, classes)
-    C = int(labels.max()) + 1 if classes is None else classes
-    return LinearOneVsEach(C, data.input_dim, penalty, rivals, data.schema)
-
-
-def class_points(data: MultiOutputData, labels: Array, count: int, seed: int = 0) -> InducingPoints:
-    """For each class the centres of `count` clusters of its own inputs, `[C, M, P]`.
-
-    A class with fewer distinct inputs than that sets the number for all.
-    """
-    X = data.inputs(0)
-    own = [np.unique(X[labels == k], axis=0) for k in range(int(labels.max()) + 1)]
-    fewest = min(map(len, own))
-    if count > fewest:
-        warnings.warn(
-            f"{count} inducing points a class were asked for, a class has {fewest} distinct inputs:"
-            f" using {fewest}.",
-            stacklevel=3,
-        )
-    sets = [kmeans_points(rows, min(count, fewest), seed=seed).Z.numpy() for rows in own]
-    return InducingPoints(np.stack(sets))
-
-
 def _comparisons(f: Marginals, nodes: int) -> tf.Tensor:
     r"""$\sum_i\sum_\ell \mathbb E\log\sigma(f_k - f_\ell)$ for moments `[N, 1 + s]`, first those of
     $f_k$.
     """
     mean, var = f.mean[:, :1] - f.mean[:, 1:], f.var[:, :1] + f.var[:, 1:]
     return tf.reduce_sum(expected_log_sigmoid(mean, var, nodes))
-
-
-def _one_of(method: str, methods: Any) -> None:
-    if method not in get_args(methods):
-        raise ValueError(f"method={method!r}; choose one of {', '.join(get_args(methods))}.")
-
-
-def _kernel(
-    data: MultiOutputData, lengthscale: float | None, variance: float, seed: int
-) -> SquaredExponential:
-    start = start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
-    return SquaredExponential(variance=variance, lengthscales=start)
-
-
-def _posterior(method: str, whiten: bool, sigma: float) -> Posterior:
-    return Parsimonious(sigma) if "-P" in method else Full(whiten)
-
-
-def _match_start(model: SparseMOGP, sigma: float) -> None:
-    if isinstance(model.posterior, Full):
-        start_like_parsimonious(model.posterior, model.inducing.Kuu(model.prior.kernels), sigma)

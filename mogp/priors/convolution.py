@@ -50,7 +50,7 @@ class CPM(Prior):
     def __init__(self, kernels: ConvolvedStack, bias: npt.ArrayLike | None = None) -> None:
         super().__init__()
         self.kernels = kernels
-        self.copies = kernels.copies
+        self.copies = kernels.rank
         self.num_functions = kernels.num_functions
         self.bias = (
             None if bias is None else gpflow.Parameter(_offsets(bias, kernels.num_functions))

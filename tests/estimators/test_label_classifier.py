@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import mogp
 from mogp.estimators import MLGPFClassifier
 
-SMALL = {"method": "SE", "factors": 2, "inducing": 5, "steps": 1, "random_state": 0}
+SMALL = {"kernel": "se", "latents": 2, "inducing": 5, "steps": 1, "random_state": 0}
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def points() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def fitted(points) -> MLGPFClassifier:
     X, Y = points
-    return MLGPFClassifier("ARD", factors=3, inducing=10, steps=150, learning_rate=0.05, random_state=0).fit(X, Y)
+    return MLGPFClassifier(latents=3, inducing=10, steps=150, learning_rate=0.05, random_state=0).fit(X, Y)
 
 
 def test_labels_are_learned_better_than_their_frequencies(fitted, points):

@@ -26,7 +26,7 @@ def draw(seed, normalised=False, input_dim=P):
         lengthscales=rng.uniform(0.2, 1.5, Q),
         smoothing=rng.uniform(0.05, 0.8, (J, input_dim)),
         S=rng.normal(size=(J, R * Q)),
-        copies=R,
+        rank=R,
         normalised=normalised,
     )
     width, W = rng.uniform(0.05, 0.8, (Q, input_dim)), rng.uniform(0.2, 1.5, Q) * rng.choice([-1, 1], Q)
@@ -79,7 +79,7 @@ def dense_parts(kernels, inducing, X):
     Kuu = np.asarray(inducing.Kuu(kernels))
     columns = np.asarray(inducing.with_functions(kernels, tf.constant(X)))
     S = kernels.S.numpy()
-    latents = [(i, q) for i in range(kernels.copies) for q in range(len(kernels))]
+    latents = [(i, q) for i in range(kernels.rank) for q in range(len(kernels))]
     Kfu = np.block([[S[j, i * Q + q] * columns[q, :, j].T for i, q in latents] for j in range(J)])
     whole = np.zeros((len(latents) * M,) * 2)
     for place, (_, q) in enumerate(latents):
@@ -148,7 +148,7 @@ def test_inducing_kernels_of_the_thesis_are_a_convolution_process_with_other_par
     _, inner, width, W = draw(11, normalised=True)
     L = np.array([kernel.lengthscales.numpy() ** 2 for kernel in inner.kernels]) + 2 * width**2
     plain = ConvolvedStack(
-        J, Q, P, smoothing=inner.smoothing.numpy(), S=inner.S.numpy() * np.tile(W, R), copies=R, normalised=True
+        J, Q, P, smoothing=inner.smoothing.numpy(), S=inner.S.numpy() * np.tile(W, R), rank=R, normalised=True
     )
     for kernel, own in zip(plain.kernels, L, strict=True):
         kernel.lengthscales.assign(np.sqrt(own))
@@ -201,7 +201,7 @@ def counts(rng, rows=60):
 
 
 CONSTRUCTORS = {
-    "LMC": lambda data, kind: ccgp(data, kind, latents=2, copies=2, inducing=8),
+    "LMC": lambda data, kind: ccgp(data, kind, latents=2, rank=2, inducing=8),
     "CPM": lambda data, kind: ccgp_cpm(data, kind, latents=2, inducing=8),
     "VIK": lambda data, kind: ccgp_vik(data, kind, latents=2, inducing=8),
     "VIK thesis": lambda data, kind: ccgp_vik(data, kind, variant="thesis", latents=2, inducing=8),

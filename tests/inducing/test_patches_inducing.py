@@ -36,7 +36,7 @@ def data() -> MultiOutputData:
 def ready(data: MultiOutputData, randomise, cut: Patches = CUT, seed: int = 3, **options):
     rng = np.random.default_rng(seed)
     start = {"latents": 2, "W": rng.normal(size=(7, 2)), "negatives": None, "lengthscale": 1.3, "inducing": 5}
-    model = mocgps_ar(data, cut, **{**start, **options})
+    model = mocgps_ar(data, patches=cut, **{**start, **options})
     for kernel in model.prior.kernels.kernels:
         kernel.weights.assign(rng.normal(size=cut.number))
     randomise(model, seed)
@@ -184,7 +184,7 @@ def test_covariances_between_points_agree_with_the_variances(data, randomise):
 
 def test_a_resumed_run_has_the_history_of_an_uninterrupted_one(data, tmp_path):
     def run(steps: int, checkpoint=None) -> np.ndarray:
-        model = mocgps_ar(data, CUT, latents=2, inducing=5, negatives=1)
+        model = mocgps_ar(data, patches=CUT, latents=2, inducing=5, negatives=1)
         return mogp.fit(model, data, steps=steps, batch_size=4, checkpoint=checkpoint, progress=False).elbo
 
     run(4, tmp_path / "run.npz")
@@ -194,7 +194,7 @@ def test_a_resumed_run_has_the_history_of_an_uninterrupted_one(data, tmp_path):
 @pytest.mark.parametrize(
     ("name", "make"),
     [
-        ("MOCGPs-AR", lambda d: mocgps_ar(d, CUT, latents=2, inducing=5, negatives=1, theta="local")),
+        ("MOCGPs-AR", lambda d: mocgps_ar(d, patches=CUT, latents=2, inducing=5, negatives=1, theta="local")),
         ("MG-M", lambda d: mg_m(d, latents=2, inducing=5, samples=3, patches=CUT)),
         ("G-A", lambda d: g_a(d, inducing=5, patches=CUT)),
         ("G-M", lambda d: g_m(d, inducing=5, samples=3, patches=CUT, kl_weight=2.0)),
@@ -217,7 +217,7 @@ def test_every_convolutional_model_takes_steps_and_is_saved(name, make, data, tm
 
 
 def test_weights_lengthscales_patches_and_mixing_are_trainable_and_the_variance_of_responses_is_not(data):
-    model = mocgps_ar(data, CUT, latents=2, inducing=5)
+    model = mocgps_ar(data, patches=CUT, latents=2, inducing=5)
     shapes = [tuple(v.shape) for v in model.trainable_variables]
     assert shapes.count((CUT.number,)) == 2
     assert (7, 2) in shapes
@@ -243,8 +243,8 @@ def test_the_table_and_the_pieces_give_the_same_bound_and_gradient(data, randomi
 
 def test_inputs_that_are_not_such_images_are_refused(data):
     with pytest.raises(ValueError, match=r"20|24"):
-        mocgps_ar(data, Patches((4, 6), (2, 2)), latents=2, inducing=3)
-    model = mocgps_ar(data, CUT, latents=2, inducing=3)
+        mocgps_ar(data, patches=Patches((4, 6), (2, 2)), latents=2, inducing=3)
+    model = mocgps_ar(data, patches=CUT, latents=2, inducing=3)
     with pytest.raises(ValueError, match="20"):
         model.predict_y(np.zeros((2, 21)), "a")
     with pytest.raises(ValueError, match="20"):
@@ -253,7 +253,7 @@ def test_inputs_that_are_not_such_images_are_refused(data):
 
 def test_a_patch_larger_than_the_image_is_refused(data):
     with pytest.raises(ValueError, match="do not fit"):
-        mocgps_ar(data, Patches((4, 5), (5, 5)))
+        mocgps_ar(data, patches=Patches((4, 5), (5, 5)))
 
 
 def test_float32_is_close_to_float64(data, randomise):

@@ -9,7 +9,22 @@ from gpflow import kernels as k
 from mogp import likelihoods as lik
 from mogp.data import MultiOutputData
 from mogp.inducing import given_points
-from mogp.models import accgp, ccgp, ccgp_cpm, ccgp_vik, ccgpma, cgp, cgpma, hetmogp_cpm, hetmogp_lmc
+from mogp.kernels import Patches
+from mogp.models import (
+    accgp,
+    ccgp,
+    ccgp_cpm,
+    ccgp_vik,
+    ccgpma,
+    cgp,
+    cgpma,
+    g_a,
+    g_m,
+    hetmogp_cpm,
+    hetmogp_lmc,
+    mg_m,
+    mogps_ar,
+)
 from mogp.training import fit
 
 X = np.linspace(0, 1, 12)[:, None]
@@ -24,6 +39,9 @@ NOISY = {
     "ccgpma": lambda **how: ccgpma(TOLD, **how),
     "cgpma": lambda **how: cgpma(TOLD, **how),
 }
+LABELS = MultiOutputData.from_arrays(X, np.arange(12) % 3)
+IMAGES = MultiOutputData.from_arrays(np.random.default_rng(0).random((12, 9)), np.arange(12) % 3)
+CLASSES = {"mogps_ar": mogps_ar, "mg_m": mg_m, "g_a": g_a, "g_m": g_m}
 CONVOLVED = {
     "hetmogp_cpm": lambda **how: hetmogp_cpm(ONE, [lik.HeteroscedasticGaussian()], **how),
     "ccgp_cpm": lambda **how: ccgp_cpm(ONE, lik.HeteroscedasticGaussian(), **how),
@@ -57,6 +75,18 @@ def test_inducing_points_are_taken_as_they_are(name):
     assert model.inducing.num_inducing == 3
     np.testing.assert_allclose(np.unique(np.asarray(model.inducing.Z)), [0.1, 0.5, 0.9])
     assert np.isfinite(fit(model, TOLD if "ma" in name else ONE, steps=2, progress=False).elbo).all()
+
+
+@pytest.mark.parametrize("patches", [None, Patches((3, 3), (2, 2))])
+@pytest.mark.parametrize("name", CLASSES)
+def test_models_of_classes_take_a_kernel_of_inputs_or_of_patches(name, patches):
+    data = LABELS if patches is None else IMAGES
+    many = {"latents": 2} if name in ("mogps_ar", "mg_m") else {}
+    model = CLASSES[name](data, inducing=3, kernel=k.Matern32(lengthscales=0.3), patches=patches, whiten=False, **many)
+    kernels = [one if patches is None else one.base_kernel for one in model.prior.kernels.kernels]
+    assert [type(one) for one in kernels] == [k.Matern32] * (2 if many else 1)
+    assert not model.posterior.whiten
+    assert np.isfinite(fit(model, data, steps=1, progress=False).elbo).all()
 
 
 def test_what_is_no_kernel_and_no_number_is_refused():

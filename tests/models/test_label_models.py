@@ -14,12 +14,13 @@ from scipy.sparse import csr_array
 from scipy.special import expit, logit
 
 import mogp
+from mogp.book.methods import LabelMethod
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.likelihoods import BernoulliLabels
-from mogp.models import LabelMOGP, Method, labels, mlgpf
+from mogp.models import LabelMOGP, labels, mlgpf
 from mogp.optimizers import LBFGS, Adam
-from mogp.posteriors import Full, Parsimonious
+from mogp.posteriors import Full
 from mogp.priors import Independent
 
 N, D, K, P, M = 12, 4, 5, 3, 4
@@ -42,8 +43,11 @@ def data() -> LabelData:
     return made()
 
 
-def build(method: str, data: LabelData, **options) -> LabelMOGP:
-    return mlgpf(method, data, **{"factors": P, "inducing": M, "seed": 1, **options})
+def build(method: str, data: LabelData, rank: int = 3, **options) -> LabelMOGP:
+    """The variant of a name; `rank` is the dimension of the subspace of those that have one."""
+    chosen = LabelMethod.parse(method)
+    more = {"subspace_dim": rank} if chosen.subspace else {}
+    return mlgpf(data, **chosen.options, **more, **{"latents": P, "inducing": M, "seed": 1, **options})
 
 
 def signs(data: LabelData) -> np.ndarray:
@@ -81,7 +85,7 @@ def test_the_bound_is_that_of_gpflow_with_the_bias_added_after_mixing(data):
 
 def test_with_a_factor_for_each_label_it_is_a_binary_classifier_for_each_label(data):
     """Panos 10.7."""
-    model = build("SE", data, factors=K, nodes=20)
+    model = build("SE", data, latents=K, nodes=20)
     model.prior.W.assign(np.eye(K))
     model.prior.bias.assign(np.zeros(K))
     kernel, Z = model.prior.kernels.kernels[0], np.asarray(model.inducing.inputs)
@@ -169,7 +173,7 @@ def test_the_parsimonious_posterior_is_optimal_where_inducing_inputs_are_the_dat
     bounds = {}
     with gpflow.config.as_context(gpflow.config.Config(jitter=1e-12)):
         for method in ("SE-PP", "SE"):
-            model = mlgpf(method, small, factors=2, inducing=InducingPoints(small.X), seed=2)
+            model = build(method, small, latents=2, inducing=InducingPoints(small.X), seed=2)
             set_trainable(model, False)
             set_trainable(model.posterior, True)
             tight = LBFGS({"ftol": 1e-15, "gtol": 1e-9})
@@ -284,7 +288,7 @@ def test_with_sampled_labels_only_rows_that_a_batch_reads_have_gradients_and_mov
     rng = np.random.default_rng(0)
     many = 60
     data = LabelData.of(rng.normal(size=(8, 3)), [[n, 59 - n] for n in range(8)], labels=many)
-    model = mlgpf("SE", data, factors=2, inducing=3, negatives=4, shared=shared)
+    model = mlgpf(data, kernel="se", latents=2, inducing=3, negatives=4, shared_negatives=shared)
     batch = data.batches(2)(0)
     with tf.GradientTape() as tape:
         loss = model.training_loss(batch)
@@ -508,78 +512,29 @@ def test_priors_without_loadings_or_biases_can_be_asked_too(data):
     np.testing.assert_allclose(change[:, 1:], 0, atol=1e-12)
 
 
-# ------------------------------------------------------------------------------------------------- names of variants
-
-TABLE_4_11 = {
-    # (inputs, labels, M, P, R): millions for ARD, ARD-S, ARD-S-B, ARD-PP, ARD-S-PP, ARD-S-B-PP; None: not legible
-    "Bibtex": ((1836, 159, 400, 159, 1000), (13.6, 13.2, 15.1, 0.9, 0.6, 2.4)),
-    "Delicious": ((500, 983, 400, 300, 250), (24.7, 24.6, 24.7, 0.7, 0.6, 0.8)),
-    "Mediamill": ((120, 101, 500, 101, 120), (12.8, 12.8, 12.8, 0.2, 0.2, 0.2)),
-    "EUR-Lex": ((5000, 3993, 400, 500, 70), (44.3, 42.3, 42.7, 4.4, 2.4, 2.8)),
-    "RCV1": ((47236, 2456, 500, 30, 2500), (27.5, 5.1, 123.2, 23.8, 1.4, 119.4)),
-    "Wiki10": ((101938, 30938, 600, 700, 2500), (209.6, 149.9, 404.8, 83.8, 24.1, 279.0)),
-    "AmazonCat": ((203882, 13330, 600, 550, 10000), (229.4, 113.0, 2151.9, 130.5, 14.2, 2053.0)),
-    "Delicious-Large": ((782585, 205443, 350, 700, 2000), (461.9, 188.7, 1753.9, 419.2, 146.0, 1711.2)),
-    "WikiLSHTC": ((1617899, 325056, 500, 600, 500), (1081.4, 272.7, 1081.6, None, None, None)),
-}
-COLUMNS = ("ARD", "ARD-S", "ARD-S-B", "ARD-PP", "ARD-S-PP", "ARD-S-B-PP")
+# ------------------------------------------------------------------------------------------------- choices
 
 
-@pytest.mark.parametrize("name", TABLE_4_11)
-def test_numbers_of_parameters_are_those_of_table_4_11(name):
-    """Panos 10.32."""
-    (inputs, outputs, M, P, R), printed = TABLE_4_11[name]
-    for method, millions in zip(COLUMNS, printed, strict=True):
-        counted = Method.parse(method).parameters(inputs, outputs, P, M, R) / 1e6
-        assert millions is None or abs(counted - millions) < 0.1, method
-
-
-@pytest.mark.parametrize(
-    "flags", ["", "-S", "-S-B", "-FX", "-S-FX", "-S-B-FX", "-UN", "-S-UN", "-PP", "-S-B-PP", "-PP-AG"]
-)
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_models_have_the_parameters_that_their_names_say(kernel, flags, data):
-    """Panos 10.32."""
-    name = kernel + flags
-    method = Method.parse(name)
-    assert str(method) == name
-    model = build(name, data, rank=2)
-    assert trainable_numbers(model) == method.parameters(D, K, P, M, 2)
-    assert isinstance(model.posterior, Parsimonious) == method.parsimonious
-    assert model.inducing.unit == method.unit
-
-
-def test_names_may_be_written_as_printed():
-    assert Method.parse("SE-p-ℓ-PP") == Method("SE-p-l", parsimonious=True)
-    assert Method.parse("LINEAR-ℓ-S") == Method("LINEAR-l", subspace=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("RBF", "begins with one of LINEAR"),
-        ("ARDS", "begins with one of"),
-        ("ARD-PP-S", "in this order"),
-        ("ARD-B", "in this order"),
-        ("ARD-S-S", "once each"),
-        ("ARD-X", "there is no -X"),
-        ("", "begins with one of"),
-    ],
-)
-def test_names_that_are_none_are_refused(name, problem):
-    with pytest.raises(ValueError, match=problem):
-        Method.parse(name)
-
-
-def test_the_thesis_start_draws_biases_and_the_other_takes_them_from_the_data(data):
-    drawn = np.asarray(build("SE", data, start="thesis").prior.bias)
+def test_the_random_start_draws_biases_and_the_other_takes_them_from_the_data(data):
+    drawn = np.asarray(build("SE", data, start="random").prior.bias)
     expected = logit((data.counts + 0.5) / (N + 1))
     np.testing.assert_allclose(build("SE", data).prior.bias, expected, rtol=1e-12)
     assert np.abs(drawn - expected).max() > 0.1
     posterior = build("SE", data).posterior
     np.testing.assert_array_equal(posterior.q_sqrt, np.tile(0.2 * np.eye(M), (P, 1, 1)))
-    weight = build("SE", data, weight=0.5).prior.kernels.kernels[0].lengthscales
+    weight = build("SE", data, lengthscale=2**0.5).prior.kernels.kernels[0].lengthscales
     np.testing.assert_allclose(weight, 2**0.5)
+
+
+@pytest.mark.parametrize("shared_kernel", [True, False])
+def test_a_kernel_of_gpflow_serves_all_latent_gps_or_each_has_its_copy(shared_kernel, data):
+    chosen = gpflow.kernels.Matern32(lengthscales=0.4)
+    model = mlgpf(data, latents=P, inducing=M, kernel=chosen, shared_kernel=shared_kernel)
+    own = model.prior.kernels.kernels
+    assert len(own) == (1 if shared_kernel else P)
+    assert all(isinstance(one, gpflow.kernels.Matern32) and one is not chosen for one in own)
+    assert model.prior.num_latents == P
+    assert np.isfinite(model.elbo(data))
 
 
 # ------------------------------------------------------------------------------------------------- what is wrong
@@ -588,17 +543,19 @@ def test_the_thesis_start_draws_biases_and_the_other_takes_them_from_the_data(da
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"method": "SE-S"}, "say of how many dimensions, as rank=250"),
-        ({"method": "SE-S", "rank": 9}, "have 1 to 4 singular vectors"),
-        ({"factors": 0}, "at least one latent GP"),
+        ({"train_basis": True}, "say of how many dimensions their subspace is, as subspace_dim=250"),
+        ({"subspace_dim": 9}, "have 1 to 4 singular vectors"),
+        ({"latents": 0}, "at least one latent GP"),
         ({"inducing": 0}, "at least 1 is needed"),
-        ({"start": "zero"}, "choose 'data' or 'thesis'"),
+        ({"start": "zero"}, "choose 'data' or 'random'"),
+        ({"posterior": "diagonal"}, "choose 'full' or 'parsimonious'"),
+        ({"kernel": "RBF"}, "choose one of ard, se, linear"),
         ({"negatives": 0}, "negatives=0"),
     ],
 )
 def test_models_that_cannot_be_built_say_why(options, problem, data):
     with pytest.raises(ValueError, match=problem):
-        build(**{"method": "SE", "data": data, **options})
+        mlgpf(data, **{"kernel": "se", "latents": P, "inducing": M, **options})
 
 
 def test_questions_that_make_no_sense_say_why(data):

@@ -13,13 +13,14 @@ import tensorflow as tf
 from scipy import special
 
 import mogp
+from mogp.book.methods import CLASS_METHODS
 from mogp.data import MultiOutputData
 from mogp.data.batches import Batch
 from mogp.data.class_batches import ClassBatch, ClassBatches
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import OneVsEach
 from mogp.models import LinearOneVsEach, OneVsEachMOGP, ovse, ovse_linear, robust_max
-from mogp.models.one_vs_each import class_points
+from mogp.models.multiclass import class_points
 from mogp.optimizers import Adam
 from mogp.posteriors import Full, Parsimonious
 from mogp.priors import Independent
@@ -41,8 +42,14 @@ def many(classes: int, each: int = 4, seed: int = 1) -> MultiOutputData:
     return MultiOutputData.from_arrays(rng.normal(size=(len(labels), 2)) + labels[:, None] / 5, labels, names=["y"])
 
 
+def named(data, method, **options):
+    """The model that the thesis has under this name."""
+    make = robust_max if method.startswith("RM") else ovse
+    return make(data, **CLASS_METHODS[method], **options)
+
+
 def ready(data, method, randomise, inducing=2, **options) -> OneVsEachMOGP:
-    model = ovse(data, method, inducing=inducing, lengthscale=1.3, variance=1.7, **options)
+    model = named(data, method, inducing=inducing, lengthscale=1.3, variance=1.7, **options)
     randomise(model, 4)
     rng = np.random.default_rng(5)
     model.prior.bias.assign(rng.normal(size=model.num_classes))
@@ -144,10 +151,9 @@ def test_several_rivals_estimate_the_same_bound(data, randomise):
 @pytest.mark.parametrize("whiten", [True, False])
 def test_full_and_parsimonious_models_start_with_the_same_moments_and_bound(data, whiten):
     for parsimonious, full in (("OvsE-P", "OvsE-F"), ("RM-P", "RM-F")):
-        make = ovse if parsimonious.startswith("OvsE") else robust_max
         with gpflow.config.as_context(gpflow.config.Config(jitter=1e-12)):
             one, other = (
-                make(data, method, inducing=2, lengthscale=1.0, sigma=0.6, whiten=whiten)
+                named(data, method, inducing=2, lengthscale=1.0, sigma=0.6, whiten=whiten)
                 for method in (parsimonious, full)
             )
             np.testing.assert_allclose(other.elbo(data), one.elbo(data), rtol=1e-9)
@@ -183,7 +189,7 @@ def test_two_classes_cost_at_least_the_divergence_of_one_gp_on_their_difference(
 @pytest.mark.parametrize("method", METHODS)
 def test_classes_that_a_step_does_not_name_keep_their_parameters_and_their_moments(method):
     some = many(6)
-    model, adam = ovse(some, method, inducing=3), Adam(0.05, lazy=True)
+    model, adam = named(some, method, inducing=3), Adam(0.05, lazy=True)
     adam.start(model)
     source = model.batches(some, 3, seed=2)
     touched = {int(c) for step in range(2) for c in source(step).classes}
@@ -207,7 +213,7 @@ def test_classes_that_a_step_does_not_name_keep_their_parameters_and_their_momen
 @pytest.mark.parametrize("method", METHODS)
 def test_a_step_reads_rows_of_what_classes_own_and_never_all_of_it(method):
     some = many(7)
-    model = ovse(some, method, inducing=3)
+    model = named(some, method, inducing=3)
     source = model.batches(some, 3)
 
     owned = [v for v in model.trainable_variables if v.shape.rank and v.shape[0] == 7]
@@ -279,7 +285,7 @@ def test_without_a_batch_size_every_step_is_the_exact_bound(data, randomise):
 def test_interrupted_training_goes_on_as_if_it_had_not_been(tmp_path):
     some = many(4)
     options = dict(batch_size=3, progress=False, seed=3)
-    models = [ovse(some, "OvsE-P", inducing=3) for _ in range(3)]
+    models = [named(some, "OvsE-P", inducing=3) for _ in range(3)]
     with eagerly():
         through = mogp.fit(models[0], some, steps=7, optimizer=Adam(0.05, lazy=True), **options)
         for model, steps in zip(models[1:], (4, 7), strict=True):
@@ -292,7 +298,7 @@ def test_interrupted_training_goes_on_as_if_it_had_not_been(tmp_path):
 
 def test_training_learns_rings():
     rings = mogp.datasets.load("rings", train=40, test=40)
-    model = ovse(rings.train.data, "OvsE-F-SH", inducing=40, lengthscale=1.0)
+    model = ovse(rings.train.data, shared=True, inducing=40, lengthscale=1.0)
     adam = Adam(0.1, lazy=True)
     mogp.fit(model, rings.train.data, steps=150, optimizer=adam, batch_size=40, progress=False)
     assert np.mean(model.predict_classes(rings.test.X) != rings.test.Y[:, 0]) < 0.3
@@ -300,7 +306,7 @@ def test_training_learns_rings():
 
 @pytest.mark.parametrize("method", ["RM-P", "RM-F"])
 def test_robust_max_probabilities_sum_to_one(data, method, randomise):
-    model = robust_max(data, method, inducing=3)
+    model = named(data, method, inducing=3)
     randomise(model, 2)
     p, _ = model.predict_y(data.X)
     np.testing.assert_allclose(tf.reduce_sum(p, -1), 1.0, atol=1e-12)
@@ -312,13 +318,25 @@ def test_the_six_methods_differ_as_in_the_thesis():
     some, M, D, C = many(4), 3, 2, 4
     q = {"P": 2 * M, "F": M + M * (M + 1) // 2}
     for method in (*METHODS, "RM-P", "RM-F"):
-        model = (robust_max if method.startswith("RM") else ovse)(some, method, inducing=M)
+        model = named(some, method, inducing=M)
         sets = C if method in ("OvsE-P", "OvsE-F") else 1
         kernels = 2 * C if method == "OvsE-P-SH" else 2
         family = "P" if "-P" in method else "F"
         count = sum(v.shape.num_elements() for v in model.trainable_variables)
         assert count == C * q[family] + sets * M * D + kernels + C, method
         assert isinstance(model.posterior, Parsimonious if family == "P" else Full)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_chosen_kernel_serves_all_classes_or_each_has_its_copy(shared):
+    some, chosen = many(4), gpflow.kernels.Matern32(lengthscales=0.7)
+    for shared_kernel in (True, False):
+        model = ovse(some, shared=shared, inducing=3, kernel=chosen, shared_kernel=shared_kernel)
+        own = {v.shape[0] for v in model.prior.kernels.trainable_variables if v.shape.rank}
+        assert own == (set() if shared_kernel else {4})
+        assert all(isinstance(one, gpflow.kernels.Matern32) for one in model.prior.kernels.kernels)
+        assert np.isfinite(model.elbo(model.batches(some, 3)(0)))
+    assert isinstance(robust_max(some, inducing=3, kernel=chosen).prior.kernels.kernels[0], gpflow.kernels.Matern32)
 
 
 def test_each_class_gets_centres_of_its_own_rows():
@@ -347,7 +365,7 @@ def test_saved_models_predict_the_same(tmp_path, data, randomise):
 def test_everything_is_float32_when_that_is_the_default(float32):
     some = many(3)
     for method in METHODS:
-        model, adam = ovse(some, method, inducing=3), Adam(0.01, lazy=True)
+        model, adam = named(some, method, inducing=3), Adam(0.01, lazy=True)
         adam.start(model)
         loss = adam.step(model, lambda model=model: model.training_loss(model.batches(some, 3)(0)))
         assert loss.dtype == tf.float32
@@ -380,8 +398,9 @@ def test_labels_that_cannot_be_learned_from_are_refused(make):
 
 def test_parts_that_do_not_fit_are_refused(data):
     kernel = gpflow.kernels.SquaredExponential()
-    with pytest.raises(ValueError, match="method='OvsE'; choose one of OvsE-P, OvsE-F"):
-        ovse(data, "OvsE")
+    for make in (ovse, robust_max):
+        with pytest.raises(ValueError, match="posterior='F'; choose 'full' or 'parsimonious'"):
+            make(data, posterior="F")
     with pytest.raises(ValueError, match=r"give the prior bias=0\.0"):
         OneVsEachMOGP(Independent(kernel, functions=3), InducingPoints(np.zeros((2, 2))), OneVsEach(3))
     with pytest.raises(ValueError, match="rivals=0"):

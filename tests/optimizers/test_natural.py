@@ -296,7 +296,7 @@ MODELS = {
         CPM(ConvolvedStack(5, 2, 2)), FunctionPoints(np.repeat(data.X[None, :4], 5, 0), joint=True), kinds()
     ),
     "CPM on latents": lambda data: SparseMOGP(
-        CPM(ConvolvedStack(5, 2, 2, copies=2)), given_points(data.X[:4], 2), kinds()
+        CPM(ConvolvedStack(5, 2, 2, rank=2)), given_points(data.X[:4], 2), kinds()
     ),
 }  # fmt: skip
 OPTIMISERS = {

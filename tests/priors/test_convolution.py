@@ -21,10 +21,10 @@ J, Q, P, R, N = 3, 2, 2, 2, 7
 POSTERIORS = {"whitened": Full, "plain": lambda: Full(whiten=False), "parsimonious": Parsimonious}
 
 
-def stack(seed=0, copies=R, normalised=False) -> ConvolvedStack:
+def stack(seed=0, rank=R, normalised=False) -> ConvolvedStack:
     rng = np.random.default_rng(seed)
     return ConvolvedStack(
-        J, Q, P, lengthscales=[0.7, 1.2], smoothing=rng.uniform(0.1, 0.6, (J, P)), copies=copies, normalised=normalised
+        J, Q, P, lengthscales=[0.7, 1.2], smoothing=rng.uniform(0.1, 0.6, (J, P)), rank=rank, normalised=normalised
     )
 
 
@@ -34,7 +34,7 @@ class Dense:
     def __init__(self, kernels: ConvolvedStack) -> None:
         self.L = np.array([kernel.lengthscales.numpy() ** 2 for kernel in kernels.kernels])
         self.kappa = kernels.smoothing.numpy() ** 2
-        self.S = kernels.S.numpy().reshape(len(self.kappa), kernels.copies, len(self.L))
+        self.S = kernels.S.numpy().reshape(len(self.kappa), kernels.rank, len(self.L))
 
     def gaussian(self, q, A, X, X2):
         tau = X[:, None] - X2[None]
@@ -201,7 +201,7 @@ def test_functions_and_latents_are_jointly_positive_semi_definite_for_any_parame
     D = int(rng.integers(1, 4))
     kernels = ConvolvedStack(
         J, Q, D, lengthscales=10 ** rng.uniform(-2, 1, Q), smoothing=10 ** rng.uniform(-2, 1, (J, D)),
-        S=10 ** rng.uniform(-1, 1, (J, Q * R)) * rng.choice([-1, 1], (J, Q * R)), copies=R,
+        S=10 ** rng.uniform(-1, 1, (J, Q * R)) * rng.choice([-1, 1], (J, Q * R)), rank=R,
     )  # fmt: skip
     X, Z = tf.constant(rng.normal(size=(6, D))), tf.constant(rng.normal(size=(5, D)))
     ff = kernels.between_functions(X, X).numpy().reshape(J * 6, J * 6)
@@ -250,8 +250,8 @@ def test_without_smoothing_the_convolution_process_is_the_lmc(kappa, most, rando
 
 
 def test_normalised_kernels_are_a_rescaling_of_the_weights():
-    unit = stack(copies=1)
-    scaled = stack(copies=1, normalised=True)
+    unit = stack(rank=1)
+    scaled = stack(rank=1, normalised=True)
     L = np.array([kernel.lengthscales.numpy() ** 2 for kernel in unit.kernels])
     factor = (2 * np.pi) ** (P / 4) * np.prod(L, axis=1) ** 0.25
     scaled.S.assign(unit.S.numpy() * factor)

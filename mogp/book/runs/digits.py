@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mogp.book.methods import LabelMethod
 from mogp.book.runs.label_training import label_optimizer, trained
 from mogp.data import Array, MultiOutputData
 from mogp.data.labels import LabelData
@@ -77,7 +78,12 @@ def _digit_model(
     if model != "RM-F":
         train = LabelData.of(X, np.eye(10, dtype=int)[digits])
         return train, mlgpf(
-            model, train, factors=factors, inducing=inducing, weight=0.01, seed=seed
+            train,
+            **LabelMethod.parse(model).options,
+            latents=factors,
+            inducing=inducing,
+            lengthscale=0.01**-0.5,
+            seed=seed,
         )
     outputs = MultiOutputData.from_arrays(X, digits)
     return outputs, SparseMOGP(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mogp.book.methods import LabelMethod
 from mogp.book.runs.label_training import label_optimizer, trained
 from mogp.data import Array
 from mogp.data.labels import LabelData
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from mogp.inducing import InducingPoints
-    from mogp.models import Method
 
 DEPTHS = (1, 3, 5)
 """Of the precisions at k that are followed."""
@@ -81,15 +81,17 @@ def label_run(
 
     Args:
         data, source, rows: see `labelled`.
-        method: name of the variant (`mogp.models.Method`). Those with AG are trained by
+        method: name of the variant (`mogp.book.methods.LabelMethod`). Those with AG are trained by
             RMSProp.
-        factors, inducing, rank, negatives: sizes of the model, see `mlgpf`.
+        factors, inducing, negatives: sizes of the model, see `mlgpf`; factors are its `latents`.
+        rank: of the subspace that inducing inputs lie in, `subspace_dim` of `mlgpf`, for methods
+            with S.
         steps, batch, rate: of training; `falling` lets the step size fall to nothing over the last
             half.
         looks: how often along the way, after the start, the test points are ranked.
         jitter: added to the diagonal of `Kuu`.
-        start: start values, see `mlgpf`. "matched" gives a full posterior the moments with which
-            the parsimonious one starts.
+        start: start values, see `mlgpf`; those of the "thesis" are random. "matched" gives a full
+            posterior the moments with which the parsimonious one starts.
         exact: compute the bound on all training points, before and after.
         extras: what else to return: the kernel's "weights" of the inputs; rankings with some labels
             of each point given ("reveal"); and how far probabilities can be trusted
@@ -107,19 +109,19 @@ def label_run(
     """
     import gpflow
 
-    from mogp.models import Method, mlgpf
+    from mogp.models import mlgpf
 
     train, test = labelled(data, source, rows)
-    chosen = Method.parse(method)
+    chosen = LabelMethod.parse(method)
     with gpflow.config.as_context(gpflow.config.Config(jitter=jitter)):
         model = mlgpf(
-            chosen,
             train,
-            factors=factors,
+            **chosen.options,
+            latents=factors,
             inducing=_points(chosen, data, source, rows, inducing, rank, seed),
             negatives=negatives,
             seed=seed,
-            start="data" if start == "matched" else start,
+            start="random" if start == "thesis" else "data",
         )
         if start == "matched" and not chosen.parsimonious:
             _start_as_parsimonious(model, chosen, train, seed)
@@ -166,7 +168,7 @@ def sparse_steps(
     from scipy.sparse import csr_array
 
     from mogp.inducing import SubspacePoints, given_points
-    from mogp.models import Method, mlgpf
+    from mogp.models import mlgpf
 
     rng = np.random.default_rng(seed)
     starts = np.arange(rows + 1) * words
@@ -177,7 +179,7 @@ def sparse_steps(
     train = LabelData.of(
         X, [rng.choice(labels, 3, replace=False) for _ in range(rows)], labels, normalise=True
     )
-    chosen = Method.parse(method)
+    chosen = LabelMethod.parse(method)
     points = (
         SubspacePoints(
             rng.normal(size=(inducing, rank)), X[:rank].toarray(), chosen.train_basis, chosen.unit
@@ -185,7 +187,7 @@ def sparse_steps(
         if chosen.subspace
         else given_points(X[:inducing].toarray(), unit=chosen.unit)
     )
-    model = mlgpf(chosen, train, factors=factors, inducing=points, seed=seed)
+    model = mlgpf(train, **chosen.options, latents=factors, inducing=points, seed=seed)
     moves = label_optimizer(chosen.autograd, 0.01, None)
     return trained(model, train, dict, steps, batch, moves, steps, seed)
 
@@ -209,7 +211,7 @@ def reliability(p: npt.ArrayLike, true: npt.ArrayLike) -> dict[str, Array]:
 
 
 def _points(
-    method: Method,
+    method: LabelMethod,
     data: str,
     source: str,
     rows: int | None,
@@ -251,13 +253,16 @@ def _coordinates(
     return np.asarray(points.A), np.asarray(points.basis)
 
 
-def _start_as_parsimonious(model: Any, method: Method, train: LabelData, seed: int) -> None:
+def _start_as_parsimonious(model: Any, method: LabelMethod, train: LabelData, seed: int) -> None:
     """Give a full posterior the moments of the parsimonious one that `mlgpf` starts with."""
     from mogp.models import mlgpf
 
-    parsimonious = replace(method, parsimonious=True)
     other = mlgpf(
-        parsimonious, train, factors=model.prior.num_latents, inducing=model.inducing, seed=seed
+        train,
+        **replace(method, parsimonious=True).options,
+        latents=model.prior.num_latents,
+        inducing=model.inducing,
+        seed=seed,
     )
     mean, covariance = (np.asarray(a) for a in other.posterior.moments(other.factors()))
     model.posterior.q_mu.assign(mean.T)

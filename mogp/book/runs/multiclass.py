@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mogp.book.methods import CLASS_METHODS
 from mogp.data import Array, MultiOutputData
 
 if TYPE_CHECKING:
     from mogp.models import SparseMOGP
     from mogp.optimizers import Optimizer
 
-METHODS = ("OvsE-P", "OvsE-F", "OvsE-P-SH", "OvsE-F-SH", "RM-P", "RM-F")
+METHODS = tuple(CLASS_METHODS)
 OPTIMISERS = ("AdaDelta", "AdaGrad", "RMSProp", "Adam")
 _ROWS_AT_ONCE = 1000
 _ROWS_FOR_CENTRES = 10_000
@@ -47,7 +48,7 @@ def multiclass_model(
     """
     from mogp.inducing import kmeans_points
     from mogp.models import ovse, ovse_linear, robust_max
-    from mogp.models.one_vs_each import class_points
+    from mogp.models.multiclass import class_points
 
     if method == "OvsE-LIN":
         return ovse_linear(train, rivals=rivals)
@@ -63,7 +64,7 @@ def multiclass_model(
     points.Z = _in_units(points.Z, pace)
     options: dict[str, Any] = {"inducing": points, "lengthscale": lengthscale, "seed": seed}
     make: Any = robust_max if method.startswith("RM") else partial(ovse, rivals=rivals)
-    model = make(train, method, **options)
+    model = make(train, **CLASS_METHODS[method], **options)
     if "-P" in method:
         model.posterior.mu = _in_units(model.posterior.mu, mean_pace)
     return model
@@ -263,7 +264,11 @@ def step_cost(
     )
     make: Any = robust_max if method.startswith("RM") else ovse
     model: SparseMOGP = make(
-        data, method, classes, inducing=points, lengthscale=float(np.sqrt(inputs))
+        data,
+        classes,
+        **CLASS_METHODS[method],
+        inducing=points,
+        lengthscale=float(np.sqrt(inputs)),
     )
     source = model.batches(data, batch_size)
     moves = stepper("Adam", 0.001, steps, decay=False, lazy=not method.startswith("RM"))

@@ -32,7 +32,7 @@ def eager():
 def test_a_run_is_a_fit_to_the_training_points_and_a_ranking_of_the_test_points():
     found = label_run("yeast", "stand-in", "ARD", rate=0.05, extras=("weights", "reveal"), **SMALL)
     train, test = labelled("yeast", "stand-in", 30)
-    model = mlgpf("ARD", train, factors=2, inducing=4)
+    model = mlgpf(train, latents=2, inducing=4)
     first = float(model.elbo(train))
     history = fit(model, train, steps=2, batch_size=10, optimizer=Adam(0.05), progress=False)
     ranking = model.top_labels(test.X, 5).labels
@@ -84,7 +84,7 @@ def test_reliability_groups_like_probabilities():
 
 def test_blocks_of_points_hold_no_more_numbers_than_allowed_and_change_nothing(monkeypatch):
     train, test = labelled("yeast", "stand-in", 30)
-    model = mlgpf("SE", train, factors=3, inducing=8)
+    model = mlgpf(train, kernel="se", latents=3, inducing=8)
     whole, bound = model.scores(test.X), float(model.elbo(train))
     monkeypatch.setattr(label_models, "_NUMBERS_AT_ONCE", 24 * 7)
     assert [part.num_points for part in model._parts(test)] == [7, 7, 7, 7, 2]
