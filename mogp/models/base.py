@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
-from gpflow.utilities import multiple_assign, read_values
+from gpflow.utilities import parameter_dict
 
 from mogp.data import LabelData, MultiOutputData
 from mogp.optimizers import Optimizer, Problem
@@ -80,7 +80,9 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         function from the data to a model of the same form that has them.
         """
         if self._prepare is not None:
-            multiple_assign(self, read_values(self._prepare(data)))
+            found = parameter_dict(self._prepare(data))
+            for path, own in parameter_dict(self).items():
+                own.unconstrained_variable.assign(found[path].unconstrained_variable)
             self._prepare = None
 
     def stages(

@@ -10,7 +10,8 @@ from scipy.stats import multivariate_normal, norm
 import mogp
 from mogp import MultiOutputData
 from mogp.kernels import LayerKernels
-from mogp.models import GPAR, greedy_order
+from mogp.models import GPAR
+from mogp.training import greedy_order
 
 N, NOISE = 14, 0.05
 NAMES = ("first", "second", "third")
