@@ -12,7 +12,7 @@ from gpflow.kernels import Kernel, Linear, RationalQuadratic, SquaredExponential
 
 from mogp.data import MultiOutputData
 from mogp.kernels import LayerKernels
-from mogp.models.chains.chain import Component, LatentChain
+from mogp.models.chains.chain import LatentChain
 from mogp.models.chains.start import (
     NEAR_ZERO,
     Given,
@@ -24,6 +24,7 @@ from mogp.models.chains.start import (
     start_means,
     with_start,
 )
+from mogp.models.chains.structure import Component
 
 
 def additive_gplar(

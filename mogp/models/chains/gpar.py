@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import gpflow
@@ -150,7 +151,7 @@ class GPAR(NamedOutputs, MOGP):
         self.check(data)
         self._forget(0)
         return [
-            Stage(name, lambda p=position: self._problem(p), LBFGS())  # type: ignore[misc]
+            Stage(name, partial(self._problem, position), LBFGS(), only=LBFGS)
             for position, name in enumerate(self.order)
         ]
 
@@ -161,16 +162,8 @@ class GPAR(NamedOutputs, MOGP):
 
     def _problem(self, position: int) -> Problem:
         layer = self._layers[position]
-
-        def loss(batch: None) -> float:
-            if tf.inside_function():
-                raise UnsupportedError(
-                    "GPAR is trained by L-BFGS: leave optimizer out, or give LBFGS(options). gplar"
-                    " is trained by Adam and natural gradients."
-                )
-            return -layer.evidence()
-
-        return Problem(layer, loss, lambda step: None, search=_LayerSearch(self, position))
+        search = _LayerSearch(self, position)
+        return Problem(layer, lambda _: -layer.evidence(), lambda _: None, search=search)
 
     def _send(self, position: int) -> None:
         """Give a layer its data, and those before it, where they do not have them."""

@@ -14,7 +14,7 @@ from gpflow.kernels import SquaredExponential
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import LayerKernels
 from mogp.models.chains.additive import one_column
-from mogp.models.chains.chain import Component, LatentChain
+from mogp.models.chains.chain import LatentChain
 from mogp.models.chains.start import (
     NEAR_ZERO,
     Given,
@@ -31,6 +31,7 @@ from mogp.models.chains.start import (
     takes_training,
     with_start,
 )
+from mogp.models.chains.structure import Component
 
 Strategy = Literal["A", "B", "C"]
 

@@ -17,8 +17,9 @@ from gpflow.utilities import multiple_assign, read_values
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import Gaussian, PerOutput
-from mogp.models.chains.chain import Component, LatentChain
+from mogp.models.chains.chain import LatentChain
 from mogp.models.chains.gpar import GPAR
+from mogp.models.chains.structure import Component
 from mogp.models.chains.values import inducing_inputs, layer_kernels
 from mogp.optimizers import LBFGS
 from mogp.optimizers.quiet import minimise

@@ -5,12 +5,15 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
 import mogp
 from mogp import MultiOutputData
+from mogp.errors import UnsupportedError
 from mogp.kernels import LayerKernels
-from mogp.models import GPAR
+from mogp.models import GPAR, gplar
+from mogp.optimizers import LBFGS, Adam, NaturalAdam
 from mogp.training import greedy_order
 
 N, NOISE = 14, 0.05
@@ -240,6 +243,113 @@ def test_training_raises_every_evidence_and_leaves_fixed_parameters_alone():
     np.testing.assert_allclose(lengthscales, [0.3])
     assert history.steps == len(history.frame()) <= 45
     assert "first" in str(history)
+
+
+@pytest.mark.parametrize("inducing", [None, 5])
+def test_fit_takes_the_steps_of_lbfgs_on_the_evidence_of_each_layer(inducing):
+    """An independent search: SciPy on `-layer.evidence()`, with differences in place of gradients."""
+    model, other = (model_of(GAPS, inducing=inducing) for _ in range(2))
+    fitted(model, data_of(GAPS), 4)
+    for position in range(len(NAMES)):
+        other.propagate()
+        layer = other.layers[position]
+        parameters = [layer.likelihood.variance, *layer.kernel.parameters]
+        sizes = [int(np.prod(p.shape)) for p in parameters]
+
+        def loss(x, parameters=parameters, sizes=sizes, layer=layer):
+            for p, part in zip(parameters, np.split(x, np.cumsum(sizes)[:-1]), strict=True):
+                p.unconstrained_variable.assign(part.reshape(p.shape))
+            return -layer.evidence()
+
+        start = np.concatenate([p.unconstrained_variable.numpy().reshape(-1) for p in parameters])
+        bounds = [(np.log(1e-8), np.log(1e8))] * len(start)
+        options = {"maxiter": 4, "maxfun": 1000}
+        loss(minimize(loss, start, method="L-BFGS-B", jac="3-point", bounds=bounds, options=options).x)
+    np.testing.assert_allclose(list(model.log_evidence().values()), list(other.log_evidence().values()), rtol=1e-4)
+    for layer, same in zip(model.layers, other.layers, strict=True):
+        np.testing.assert_allclose(layer.noise, same.noise, rtol=1e-3)
+
+
+def test_layers_are_up_to_date_after_a_fit():
+    model = model_of(GAPS)
+    fitted(model, data_of(GAPS), 4)
+    after = model.log_evidence()
+    model.propagate()
+    assert model.log_evidence() == after
+
+
+def test_parameters_set_by_hand_before_a_fit_are_kept():
+    model = model_of(GAPS)
+    for layer in model.layers:
+        layer.likelihood.variance.assign(0.3)
+        gpflow.set_trainable(layer.likelihood.variance, False)
+    model.layer("first").kernel.lengthscales.assign([0.7])
+    gpflow.set_trainable(model.layer("first").kernel, False)
+    history = fitted(model, data_of(GAPS), 3)
+    np.testing.assert_allclose([float(layer.noise) for layer in model.layers], 0.3)
+    np.testing.assert_allclose(model.layer("first").kernel.lengthscales, [0.7])
+    assert history.stages[0].steps == 0
+    assert "no parameter is trainable" in history.stages[0].message
+
+
+def test_a_monitor_that_asks_for_predictions_changes_nothing():
+    model, watched = model_of(GAPS), model_of(GAPS)
+    history = fitted(model, data_of(GAPS), 4)
+    seen = fitted(watched, data_of(GAPS), 4, monitor=lambda: {"all": watched.elbo()}, every=1)
+    np.testing.assert_array_equal(history.elbo, seen.elbo)
+    assert seen.monitored[-1]["all"] == watched.elbo() == model.elbo()
+
+
+def test_other_data_mini_batches_and_other_optimisers_are_refused():
+    model = model_of(GAPS)
+    for call in (fitted, lambda m, data: m.elbo(data), lambda m, data: m.training_loss(data)):
+        with pytest.raises(ValueError, match="GPAR holds its data: build a new one"):
+            call(model, data_of(Y))
+    assert model.elbo(data_of(GAPS)) == model.elbo() == -model.training_loss()
+    with pytest.raises(UnsupportedError, match=r"no mini-batches.*use gplar"):
+        fitted(model, data_of(GAPS), batch_size=3)
+    for optimizer in (Adam(), NaturalAdam()):
+        with pytest.raises(UnsupportedError, match="trained by LBFGS, not by"):
+            fitted(model, data_of(GAPS), optimizer=optimizer)
+    history = fitted(model, data_of(GAPS), 5, optimizer=LBFGS({"maxfun": 3}))
+    assert all("EVALUATIONS EXCEEDS LIMIT" in stage.message for stage in history.stages)
+
+
+class CrashError(Exception):
+    """Ends a run in the middle."""
+
+
+def test_a_checkpoint_continues_at_its_layer(tmp_path, monkeypatch):
+    """Layers before it are as they were, and it reads what they say."""
+    monkeypatch.setattr("mogp.training.state.SECONDS_BETWEEN_REPORTS", -1.0)
+    data, path, looks = data_of(GAPS), tmp_path / "run.npz", []
+    whole, begun, resumed = (model_of(GAPS) for _ in range(3))
+    expected = fitted(whole, data, 6)
+
+    def crash():
+        looks.append(begun.elbo())
+        if len(looks) == 1 + 6 + 4:
+            raise CrashError
+        return {}
+
+    with pytest.raises(CrashError):
+        fitted(begun, data, 6, checkpoint=path, monitor=crash, every=1)
+    resumed.elbo()  # what layers read before the checkpoint was found must not stay
+    history = fitted(resumed, data, 6, checkpoint=path)
+    np.testing.assert_array_equal(history.elbo[: 6 + 3], expected.elbo[: 6 + 3])
+    assert [(stage.name, stage.steps) for stage in history.stages] == [(name, 6) for name in NAMES]
+    np.testing.assert_array_equal(resumed.layers[0].kernel.lengthscales, whole.layers[0].kernel.lengthscales)
+    np.testing.assert_array_equal(resumed.layers[1].X, whole.layers[1].X)
+    np.testing.assert_allclose(history.elbo[-1], resumed.log_evidence()["third"], rtol=1e-9)
+
+
+def test_without_kernels_layers_have_those_of_gplar():
+    data = data_of(GAPS)
+    gpar, chain = GPAR(data), gplar(data, inducing=4, start="zero")
+    for layer, kernel in zip(gpar.layers, chain.kernels, strict=True):
+        expected = gpflow.utilities.read_values(kernel)
+        for name, value in gpflow.utilities.read_values(layer.kernel).items():
+            np.testing.assert_allclose(value, expected[name])
 
 
 def test_training_finds_the_optimum_that_gpflow_finds():

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
 from chain_cases import X, Z, observed, recipe, targets
 
-import mogp
+import mogp.training
 from mogp import likelihoods as lik
 from mogp.data import MultiOutputData
 from mogp.models import GPAR, additive_gplar, bi_gplar, dgp, gplar
@@ -125,6 +127,70 @@ def test_a_chain_that_adopts_gpar_predicts_as_it_did_where_the_means_say_all(gpa
     assert np.abs(found - expected).max() < 0.3
     with pytest.raises(ValueError, match="adopt=True takes kernels over from a GPAR"):
         gplar(observed(), kernel=recipe(), start="zero", adopt=True, inducing=Z)
+
+
+STARTS = [(gplar, {"strategy": strategy, "adopt": adopt}) for strategy in "ABC" for adopt in (False, True)] + [
+    (bi_gplar, {"adopt": True}),
+    (bi_gplar, {"light": True, "adopt": True, "combine": "sum"}),
+    (bi_gplar, {"combine": "sum", "strategy": "C"}),
+    (additive_gplar, {}),
+    (additive_gplar, {"fully": True, "bidirectional": True}),
+]
+
+
+@pytest.fixture(scope="module")
+def both_gpars() -> tuple[MultiOutputData, tuple[GPAR, GPAR]]:
+    """Standardised data, and GPARs in both directions fitted to them."""
+    data, Y = observed(), np.full((9, 3), np.nan)
+    for d, own in enumerate(data.outputs):
+        Y[own.rows, d] = (own.Y[:, 0] - own.Y.mean()) / own.Y.std()
+    data = MultiOutputData.from_arrays(X, Y, names=data.names)
+    forward, backward = (GPAR(data, recipe(), order=order) for order in (data.names, data.names[::-1]))
+    for one in (forward, backward):
+        mogp.fit(one, data, progress=False)
+    return data, (forward, backward)
+
+
+@pytest.mark.parametrize(("build", "how"), STARTS)
+def test_a_start_from_gpar_is_that_of_a_gpar_fitted_before(both_gpars, build, how):
+    """Values and trainability, whatever waits for training; and the model may be pickled while it waits."""
+    data, gpars = both_gpars
+    expected = build(data, kernel=recipe(), inducing=Z, start=gpars if build is bi_gplar else gpars[0], **how)
+    model = pickle.loads(pickle.dumps(build(data, kernel=recipe(), inducing=Z, **how)))
+    mogp.training.start(model, data)
+    found, wanted = (gpflow.utilities.parameter_dict(m) for m in (model, expected))
+    assert found.keys() == wanted.keys()
+    for path, parameter in found.items():
+        np.testing.assert_allclose(parameter, wanted[path], rtol=1e-6, atol=1e-8)
+        assert parameter.trainable == wanted[path].trainable
+
+
+def test_no_constructor_trains_and_fit_starts_once(monkeypatch):
+    fits = []
+    monkeypatch.setattr("mogp.models.chains.start.minimise", lambda problem, *_: fits.append(problem))
+    data = observed()
+    model = gplar(data, kernel=recipe(), inducing=Z)
+    assert not fits
+    np.testing.assert_array_equal(model.posterior.q_mu, 0.0)
+    for _ in range(2):
+        mogp.fit(model, data, steps=1, progress=False)
+        assert len(fits) == data.num_outputs
+    waiting = gplar(data, kernel=recipe(), inducing=Z)
+    with pytest.raises(ValueError, match=r"call mogp\.training\.start"):
+        mogp.fit(waiting, data.batches(), steps=1, progress=False)
+    for start in (np.zeros((4, 3)), "zero"):
+        assert gplar(data, kernel=recipe(), inducing=Z, start=start)._prepare is None
+    assert gplar(data, kernel=recipe(), inducing=Z, strategy="A")._prepare is None
+
+
+def test_a_resumed_fit_does_not_start_again(tmp_path):
+    data, path = observed(), tmp_path / "run.npz"
+    first, second = (gplar(data, kernel=recipe(), inducing=Z) for _ in range(2))
+    mogp.fit(first, data, steps=2, progress=False, checkpoint=path)
+    mogp.fit(second, data, steps=4, progress=False, checkpoint=path)
+    learned = second.posterior.q_mu.numpy()
+    mogp.training.start(second, data)
+    np.testing.assert_array_equal(second.posterior.q_mu, learned)
 
 
 def test_regression_of_a_layer_is_the_optimum_of_its_bound():
