@@ -25,6 +25,11 @@ class Ordering:
         order: names, from first to last.
         scores: a row for every layer that was tried: `position`, `output`, `evidence` given the
             outputs chosen before, and whether it was `chosen`.
+
+    >>> import pandas as pd
+    >>> scores = pd.DataFrame({"position": 0, "output": ["a"], "evidence": -1.5, "chosen": True})
+    >>> Ordering(("a",), scores).evidence
+    -1.5
     """
 
     order: tuple[str, ...]

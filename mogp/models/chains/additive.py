@@ -68,8 +68,8 @@ def additive_gplar(
     >>> model = additive_gplar(data, inducing=3, start="zero")
     >>> [(component.inputs, component.arguments) for component in model.components]
     [(True, ()), (True, ()), (False, ((0,),))]
-    >>> model.functions
-    ({0: 1.0}, {1: 1.0, 2: 1.0})
+    >>> [dict(weights) for weights in model.functions]
+    [{0: 1.0}, {1: 1.0, 2: 1.0}]
     """
     given = Given.checked(
         data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,

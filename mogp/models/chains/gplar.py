@@ -177,8 +177,8 @@ def bi_gplar(
     >>> model = bi_gplar(data, inducing=3, start="zero")
     >>> [component.arguments for component in model.components]
     [(), ((0,),), (), ((2,),)]
-    >>> model.functions
-    ({0: 0.5, 3: 0.5}, {1: 0.5, 2: 0.5})
+    >>> [dict(weights) for weights in model.functions]
+    [{0: 0.5, 3: 0.5}, {1: 0.5, 2: 0.5}]
     """
     if combine not in ("mean", "sum"):
         raise ValueError(f'combine={combine!r}; expected "mean" or "sum".')

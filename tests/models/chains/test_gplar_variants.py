@@ -168,7 +168,7 @@ def test_a_start_from_gpar_is_that_of_a_gpar_fitted_before(both_gpars, build, ho
 def test_no_constructor_trains_and_fit_starts_once(monkeypatch):
     fits = []
     monkeypatch.setattr("mogp.models.chains.start.minimise", lambda problem, *_: fits.append(problem))
-    data = observed()
+    data = observed(missing=False, outputs=1)
     model = gplar(data, kernel=recipe(), inducing=Z)
     assert not fits
     np.testing.assert_array_equal(model.posterior.q_mu, 0.0)
@@ -178,13 +178,13 @@ def test_no_constructor_trains_and_fit_starts_once(monkeypatch):
     waiting = gplar(data, kernel=recipe(), inducing=Z)
     with pytest.raises(ValueError, match=r"call mogp\.training\.start"):
         mogp.fit(waiting, data.batches(), steps=1, progress=False)
-    for start in (np.zeros((4, 3)), "zero"):
+    for start in (np.zeros((4, 1)), "zero"):
         assert gplar(data, kernel=recipe(), inducing=Z, start=start)._prepare is None
     assert gplar(data, kernel=recipe(), inducing=Z, strategy="A")._prepare is None
 
 
 def test_a_resumed_fit_does_not_start_again(tmp_path):
-    data, path = observed(), tmp_path / "run.npz"
+    data, path = observed(missing=False, outputs=1), tmp_path / "run.npz"
     first, second = (gplar(data, kernel=recipe(), inducing=Z) for _ in range(2))
     mogp.fit(first, data, steps=2, progress=False, checkpoint=path)
     mogp.fit(second, data, steps=4, progress=False, checkpoint=path)
