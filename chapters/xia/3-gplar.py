@@ -71,9 +71,10 @@ from mogp.book.runs.mixtures import Mixture
 from mogp.experiments import sweep
 from mogp.kernels import LayerKernels
 from mogp.metrics import smse
-from mogp.models import GPAR, additive_gplar, bi_gplar, gplar, greedy_order, igp
-from mogp.models.chains.gplar import additive_paths
+from mogp.models import GPAR, additive_gplar, bi_gplar, gplar, igp
+from mogp.models.chains.additive import additive_paths
 from mogp.plotting import COLOURS, bands
+from mogp.training import fit, greedy_order
 
 tf.config.run_functions_eagerly(settings.eager)  # for a few steps a compiled graph does not pay
 GPAR_COLOUR, GPLAR_COLOUR = COLOURS["green"], COLOURS["red"]
@@ -118,7 +119,7 @@ def trained(model, data, steps, gamma=GAMMA):
 # %%
 functions = chapter.load("xia-functions", n=settings.functions["n"], missing=True)
 recipe = dict(kind="linear+nonlinear", input_lengthscale=0.1, output_lengthscale=0.1)
-example = gplar(functions.train.data, LayerKernels(1, **recipe), strategy="C", inducing=10, start="zero")
+example = gplar(functions.train.data, kernel=LayerKernels(1, **recipe), strategy="C", inducing=10, start="zero")
 pd.DataFrame(
     {
         "kernel": [" + ".join(type(k).__name__ for k in getattr(one, "kernels", [one])) for one in example.kernels],
@@ -143,12 +144,12 @@ def strategy_run(model, source, n, steps, gpar_steps, paths, seed):
     toy = load_rows("xia-functions", source, {"n": n, "missing": True})
     data, kernels = toy.train.data, LayerKernels(1, **recipe)
     fitted = GPAR(data, kernels, noise=0.05)
-    fitted.fit(gpar_steps)
+    fit(fitted, data, steps=gpar_steps, progress=False)
     found = {"bound": fitted.elbo(), "inducing": [[]] * 3}
     if model != "GPAR":
         adopt = "stated" not in model
         fitted = gplar(
-            data, kernels, strategy=model[0], start=fitted, adopt=adopt, inducing=toy.X, noise=0.05, whiten=False, seed=seed
+            data, kernel=kernels, strategy=model[0], start=fitted, adopt=adopt, inducing=toy.X, noise=0.05, whiten=False, seed=seed
         )  # fmt: skip
         found["bound"] = trained(fitted, data, steps, 0.0 if "Adam" in model else GAMMA)
         found["inducing"] = [np.asarray(layer.Z[:, 0]).tolist() for layer in fitted.layers()]
@@ -283,11 +284,11 @@ def start_run(start, source, n, steps, gpar_steps, looks, seed):
     kernels = LayerKernels(1, **recipe)
     common = dict(inducing=toy.X, noise=0.05, whiten=False, seed=seed)
     if start == "independent":
-        model = igp(data, kernels, **common)
+        model = igp(data, kernel=kernels, **common)
     else:
         first = GPAR(data, kernels, noise=0.05)
-        first.fit(gpar_steps)
-        model = gplar(data, kernels, strategy="B", start=first, **common)
+        fit(first, data, steps=gpar_steps, progress=False)
+        model = gplar(data, kernel=kernels, strategy="B", start=first, **common)
     if start == "small":
         for kernel in model.kernels[1:]:
             for over_outputs in kernel.kernels[1:]:
@@ -395,9 +396,9 @@ def diagnosis_run(source, thin, steps, gpar_steps, looks, paths, seed):
     data = eeg.train.data
     kernels = LayerKernels(1, "linear+nonlinear", input_lengthscale=0.02)
     first = GPAR(data, kernels)
-    first.fit(gpar_steps)
+    fit(first, data, steps=gpar_steps, progress=False)
     chain = bi_gplar(
-        data, kernels, combine="sum", light=True, start=(first, "zero"), adopt=True, inducing=eeg.X, whiten=False, seed=seed
+        data, kernel=kernels, combine="sum", light=True, start=(first, "zero"), adopt=True, inducing=eeg.X, whiten=False, seed=seed
     )  # fmt: skip
     bounds, covered = [], []
     for _ in range(looks):
@@ -742,14 +743,14 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
     orders = (data.names, data.names[::-1]) if model == "bi-GPLAR" else (data.names,)
     first = tuple(GPAR(data, kernels, order=order) for order in orders)
     for one in first:
-        one.fit(gpar_steps)
+        fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)
     if model == "GPLAR":
-        chain = gplar(data, kernels, strategy="B", start=first[0], adopt=True, **common)
+        chain = gplar(data, kernel=kernels, strategy="B", start=first[0], adopt=True, **common)
     elif model == "bi-GPLAR":
-        chain = bi_gplar(data, kernels, start=first, adopt=True, **common)
+        chain = bi_gplar(data, kernel=kernels, start=first, adopt=True, **common)
     else:
-        chain = additive_gplar(data, kernels, start=first[0], **common)
+        chain = additive_gplar(data, kernel=kernels, start=first[0], **common)
         chain.regress(data)
     bound = trained(chain, data, steps)
     mean = Mixture.of(chain, rates.X, paths, seed).mean.mean(0)
@@ -816,7 +817,7 @@ orders = {"as given": gappy.names, "backward": gappy.names[::-1], "greedy": foun
 by_order = {}
 for name, order in orders.items():
     model = GPAR(gappy, kernels, order=order, noise=0.05)
-    model.fit(steps)
+    fit(model, gappy, steps=steps, progress=False)
     mean = np.asarray(model.predict_f(GRID[:, None], samples=settings.paths).mean)
     rms = {
         f"rms error of {n} in its gap": np.sqrt(np.mean((mean - truth)[gaps[n], d] ** 2)) for d, n in enumerate(gaps)

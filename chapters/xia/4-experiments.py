@@ -813,11 +813,12 @@ def gpar_run(source, thin, currencies, linear_variance, replace, gpar_steps, sam
     from mogp.kernels import LayerKernels
     from mogp.metrics import smse
     from mogp.models import GPAR
+    from mogp.training import fit
 
     whole = load_rows("exchange", source, dict(currencies=currencies), thin)
     kernels = LayerKernels(1, nonlinear="rq", input_lengthscale=0.1, linear_variance=linear_variance)
     model = GPAR(whole.train.data, kernels, replace=replace)
-    model.fit(gpar_steps)
+    fit(model, whole.train.data, steps=gpar_steps, progress=False)
     mean = Mixture.of(model, whole.X, samples, seed).mean.mean(0)
     errors = {}
     for d, own in enumerate(whole.train.data.outputs):

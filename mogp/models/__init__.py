@@ -9,7 +9,6 @@ from mogp.models.chains import (
     bi_gplar,
     dgp,
     gplar,
-    greedy_order,
     igp,
 )
 from mogp.models.classes import g_a, g_m, mg_m, mocgps_ar, mogps_ar
@@ -71,7 +70,6 @@ __all__ = [
     "g_a",
     "g_m",
     "gplar",
-    "greedy_order",
     "hetmogp_cpm",
     "hetmogp_lmc",
     "hgp_ind",

@@ -14,6 +14,7 @@ import pandas as pd
 import tensorflow as tf
 from check_shapes import check_shapes
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
+from gpflow.utilities import parameter_dict
 
 from mogp.data import (
     Array,
@@ -154,10 +155,10 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         function from the data to a model of the same form that has them.
         """
         if self._prepare is not None:
-            found = self._prepare(data)
-            # Variables, not parameters: the way through a transform and back would cost digits.
-            for own, value in zip(self.variables, found.variables, strict=True):
-                own.assign(value)
+            # Variables, not values: the way through a transform and back would cost digits.
+            found = parameter_dict(self._prepare(data))
+            for path, own in parameter_dict(self).items():
+                own.unconstrained_variable.assign(found[path].unconstrained_variable)
             self._prepare = None
 
     def stages(

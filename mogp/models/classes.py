@@ -311,6 +311,7 @@ def _mixed(
         inducing=_inducing(data, inducing, len(kernels), patches, seed),
         posterior=Full(whiten),
         likelihood=outputs,
+        names=data.schema,
     )
 
 
@@ -331,6 +332,7 @@ def _independent(
         inducing=_inducing(data, inducing, None, patches, seed),
         posterior=Full(whiten),
         likelihood=outputs,
+        names=data.schema,
         kl_weight=kl_weight,
     )
 

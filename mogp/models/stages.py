@@ -17,8 +17,10 @@ class Stage:
         problem: makes what is minimised, when it is the stage's turn.
         optimizer: what it is minimised with unless the caller of `fit` says otherwise; None for
             Adam.
+        only: the one kind of optimiser that can do it; None for any.
     """
 
     name: str
     problem: Callable[[], Problem]
     optimizer: Optimizer | None = None
+    only: type[Optimizer] | None = None

@@ -112,7 +112,8 @@ def _reporting(watch: Watch, put: Callable[[Array], None]) -> Callable[..., None
         nonlocal began
         put(intermediate_result.x)
         watch.took(np.array([intermediate_result.fun], float), time.perf_counter() - began)
-        if not watch.due():
+        # After the last step SciPy ends by itself, and says why.
+        if watch.left and not watch.due():
             raise StopIteration
         began = time.perf_counter()
 

@@ -3,5 +3,15 @@
 from mogp.training.diagnosis import Diagnosis, diagnose
 from mogp.training.fitting import fit, start
 from mogp.training.history import History, StageRecord
+from mogp.training.ordering import Ordering, greedy_order
 
-__all__ = ["Diagnosis", "History", "StageRecord", "diagnose", "fit", "start"]
+__all__ = [
+    "Diagnosis",
+    "History",
+    "Ordering",
+    "StageRecord",
+    "diagnose",
+    "fit",
+    "greedy_order",
+    "start",
+]

@@ -10,6 +10,7 @@ from typing import Any
 from gpflow.models import BayesianModel
 
 from mogp.data import LabelData, MultiOutputData
+from mogp.errors import UnsupportedError
 from mogp.models.base import MOGP
 from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS, Adam, Optimizer, Problem
@@ -68,9 +69,8 @@ def fit(
     _check_numbers(steps, window, patience, every)
     path = None if checkpoint is None else Path(checkpoint)
     kept = read_checkpoint(path)
-    if isinstance(model, MOGP) and not callable(data) and kept is None:
-        model.check(data)
-        model.start(data)
+    if isinstance(model, MOGP):
+        _begin(model, data, resumed=kept is not None)
     stages = _stages(model, data, batch_size, seed)
     done = 0 if kept is None else min(len(kept.stages), len(stages) - 1)
     of = getattr(data, "fingerprint", "a function") if path else ""
@@ -115,8 +115,27 @@ def start(model: MOGP, data: MultiOutputData | LabelData) -> None:
     model.start(data)
 
 
+def _begin(model: MOGP, data: MultiOutputData | LabelData | Source, resumed: bool) -> None:
+    """Find start values that take training; a run that is resumed has left them behind."""
+    if resumed:
+        model._prepare = None
+    elif not callable(data):
+        start(model, data)
+    elif model._prepare is not None:
+        raise ValueError(
+            "this model has start values that take training, for which a function that makes"
+            " batches is not enough: call mogp.training.start(model, data) first."
+        )
+
+
 def _chosen(optimizer: Optimizer | None, stage: Stage) -> Optimizer:
     """The optimiser that the caller chose, or that of the stage, or Adam."""
+    if optimizer is not None and stage.only is not None and not isinstance(optimizer, stage.only):
+        own = stage.only.__name__
+        raise UnsupportedError(
+            f"this model is trained by {own}, not by {type(optimizer).__name__}: leave optimizer"
+            f" out, or give {own}() with options."
+        )
     if optimizer is not None:
         return optimizer
     return Adam() if stage.optimizer is None else stage.optimizer

@@ -55,6 +55,7 @@ def labels_run(
     from mogp.kernels import LayerKernels
     from mogp.likelihoods import Bernoulli, Gaussian
     from mogp.models import GPAR, gplar, igp
+    from mogp.training import fit
 
     whole = load_rows("xia-hetero", "synthetic", {"dependence": dependence, "seed": seed})
     train, every = whole.train.data, max(1, len(whole.extras["x"]) // points)
@@ -66,7 +67,11 @@ def labels_run(
         kinds = {o: Gaussian(0.01) if d < 2 else Bernoulli() for d, o in enumerate(train.names)}
         if name == "IGP":
             model = igp(
-                train, LayerKernels(1, input_lengthscale=0.03), kinds, inducing=inducing, seed=seed
+                train,
+                kinds,
+                kernel=LayerKernels(1, input_lengthscale=0.03),
+                inducing=inducing,
+                seed=seed,
             )
             model.regress(train)
             set_trainable(model.inducing, False)
@@ -74,11 +79,11 @@ def labels_run(
             kind: Any = name.removeprefix("GPLAR, ")
             recipe = LayerKernels(1, kind, input_lengthscale=0.02, linear_variance=1.0)
             first = GPAR(train, recipe)
-            first.fit(gpar_steps)
+            fit(first, train, steps=gpar_steps, progress=False)
             model = gplar(
                 train,
-                recipe,
                 kinds,
+                kernel=recipe,
                 strategy="B",
                 start=first,
                 inducing=inducing,
@@ -131,6 +136,7 @@ def landmine_run(
 
     from mogp.kernels import LayerKernels
     from mogp.models import GPAR, gplar, igp
+    from mogp.training import fit
 
     data, held = mine_fields(source, size, trial, tasks)
     recipe = LayerKernels(data.input_dim, input_lengthscale=2.0, linear_variance=1.0)
@@ -138,15 +144,15 @@ def landmine_run(
     scores = np.empty((len(models), tasks))
     for k, name in enumerate(models):
         if name == "IGP":
-            model = igp(data, recipe, kinds, inducing=inducing, seed=trial)
+            model = igp(data, kinds, kernel=recipe, inducing=inducing, seed=trial)
             set_trainable(model.inducing, False)
         else:
             first = GPAR(data, recipe, noise=0.1)
-            first.fit(gpar_steps)
+            fit(first, data, steps=gpar_steps, progress=False)
             model = gplar(
                 data,
-                recipe,
                 kinds,
+                kernel=recipe,
                 strategy="B",
                 start=first,
                 inducing=inducing,

@@ -215,7 +215,7 @@ class Fitter:
         noise: float = 0.01,
         seed: int = 0,
     ) -> None:
-        from mogp.models.chains.gpar import inducing_inputs
+        from mogp.models.chains.values import inducing_inputs
 
         self.data, self.recipe, self.steps, self.gpar_steps = data, recipe, steps, gpar_steps
         self.rate, self.gamma, self.adopt, self.noise, self.seed = rate, gamma, adopt, noise, seed
@@ -234,11 +234,12 @@ class Fitter:
     def gpar(self, backward: bool = False) -> GPAR:
         """GPAR in the order of the data or backwards."""
         from mogp.models import GPAR
+        from mogp.training import fit
 
         order = self.data.names[::-1] if backward else self.data.names
         if order not in self._gpars:
             model = GPAR(self.data, self.recipe, order=order, noise=self.noise)
-            model.fit(self.gpar_steps)
+            fit(model, self.data, steps=self.gpar_steps, progress=False)
             self._gpars[order] = model
         return self._gpars[order]
 
@@ -251,32 +252,30 @@ class Fitter:
         if name not in MODELS:
             raise ValueError(f"no model {name!r}; there are {', '.join(MODELS)}.")
         common: dict[str, Any] = {
+            "kernel": self.recipe,
             "inducing": self.Z,
             "noise": self.noise,
             "whiten": False,
             "seed": self.seed,
         }
         if name == "IGP":
-            model = igp(self.data, self.recipe, **common)
+            model = igp(self.data, **common)
             model.regress(self.data)
             return model
         if name == "DGP":
             widest = float(np.min(self.recipe.input_lengthscale))
+            common.pop("kernel")
             return dgp(self.data, lengthscale=widest, **{**common, "whiten": True})
         forward = self.gpar()
         if name.startswith("bi-GPLAR"):
             light = name == "bi-GPLAR, light"
             starts = (forward, "zero" if light else self.gpar(True))
-            return bi_gplar(
-                self.data, self.recipe, light=light, start=starts, adopt=self.adopt, **common
-            )
+            return bi_gplar(self.data, light=light, start=starts, adopt=self.adopt, **common)
         if name == "additive GPLAR":
-            return additive_gplar(self.data, self.recipe, start=forward, **common)
+            return additive_gplar(self.data, start=forward, **common)
         strategy: Any = {"GPLAR, A": "A", "GPLAR, C": "C"}.get(name, "B")
         adopt = self.adopt and strategy != "A"
-        model = gplar(
-            self.data, self.recipe, strategy=strategy, start=forward, adopt=adopt, **common
-        )
+        model = gplar(self.data, strategy=strategy, start=forward, adopt=adopt, **common)
         if name == "GPLAR, from zero":
             model.posterior.q_mu.assign(np.where(self._in_gaps(), 0.0, model.posterior.q_mu))
         if name == "GPLAR, frozen":

@@ -60,7 +60,7 @@ def london_run(
     """
     from mogp.likelihoods import Gaussian, RobustMax
     from mogp.models import gplar, igp
-    from mogp.models.chains.gpar import inducing_inputs
+    from mogp.models.chains.values import inducing_inputs
     from mogp.optimizers import Adam
     from mogp.training import fit
 
@@ -76,14 +76,16 @@ def london_run(
     chain: LatentChain
     start = np.empty((0, 3))
     if model == "IGP":
-        chain = igp(observed, recipe, kinds, inducing=Z, seed=seed)
+        chain = igp(observed, kinds, kernel=recipe, inducing=Z, seed=seed)
     else:
         columns = np.column_stack([np.eye(classes)[train["kind"]], train["price"]])
         first = _gpar(train["X"], columns, Z, gpar_steps)
         means = columns.mean(0) + columns.std(0) * first.posterior_means(Z)
         shares = means[:, :classes]
         start = np.column_stack([Z, shares.argmax(1)])
-        chain = gplar(observed, recipe, kinds, strategy="C", inducing=Z, start=first, seed=seed)
+        chain = gplar(
+            observed, kinds, kernel=recipe, strategy="C", inducing=Z, start=first, seed=seed
+        )
     before = winners(chain, classes)
     history = fit(
         chain,
@@ -227,11 +229,12 @@ def property_kernels() -> Any:
 
 def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = True) -> GPAR:
     from mogp.models import GPAR
+    from mogp.training import fit
 
     names = [f"column {c}" for c in range(columns.shape[1])]
     data = MultiOutputData.from_arrays(X, columns, names=names)
     gpar = GPAR(data, property_kernels(), inducing=inducing, replace=replace, noise=0.1)
-    gpar.fit(steps)
+    fit(gpar, data, steps=steps, progress=False)
     return gpar
 
 

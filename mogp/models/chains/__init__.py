@@ -1,8 +1,10 @@
 """Chains of outputs: GPAR, GPLAR and their relatives."""
 
-from mogp.models.chains.chain import Component, LatentChain
-from mogp.models.chains.gpar import GPAR, greedy_order
-from mogp.models.chains.gplar import additive_gplar, bi_gplar, dgp, gplar, igp
+from mogp.models.chains.additive import additive_gplar
+from mogp.models.chains.chain import LatentChain
+from mogp.models.chains.gpar import GPAR
+from mogp.models.chains.gplar import bi_gplar, dgp, gplar, igp
+from mogp.models.chains.structure import Component
 
 __all__ = [
     "GPAR",
@@ -12,6 +14,5 @@ __all__ = [
     "bi_gplar",
     "dgp",
     "gplar",
-    "greedy_order",
     "igp",
 ]

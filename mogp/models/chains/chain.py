@@ -4,62 +4,37 @@ relatives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 import tensorflow_probability as tfp
-from gpflow import likelihoods as stock
-from gpflow.kernels import Kernel
 from gpflow.likelihoods import Likelihood
 
-from mogp.data import Array, MultiOutputData, Names, Output, Schema
-from mogp.data.batches import Batch, OutputBatch
+from mogp.data import MultiOutputData, Names, Schema
+from mogp.data.batches import Batch
 from mogp.kernels import KernelStack, parameters_read_once
-from mogp.likelihoods import PerOutput, ReadsFunctions, Softmax
-from mogp.likelihoods.groups import groups
+from mogp.likelihoods import PerOutput
 from mogp.linalg import cholesky
 from mogp.models.chains.paths import Paths, PredictsPaths, joint_draw
+from mogp.models.chains.posterior_start import regress, start_at
+from mogp.models.chains.structure import (
+    Component,
+    Layer,
+    check_inducing,
+    check_structure,
+    checked_points,
+    read_columns,
+)
+from mogp.models.chains.terms import at_rows, expectations, log_prob
 from mogp.posteriors import Factors, Full
 
 SMALLEST_VARIANCE = 1e-12
-
-
-class Component(NamedTuple):
-    """GPs of a chain that share a kernel, inducing inputs and what they read.
-
-    A GP is numbered by its place in the chain, copies of a component one after the other.
-
-    Attributes:
-        kernel: over the columns `[x, arguments]`, or `[arguments]` alone.
-        arguments: for each further column, the GPs before this component whose values add up to it.
-        inputs: whether it reads `x`.
-        copies: how many GPs.
-    """
-
-    kernel: Kernel
-    arguments: tuple[tuple[int, ...], ...] = ()
-    inputs: bool = True
-    copies: int = 1
-
-
-class Layer(NamedTuple):
-    """What all rows share of a component.
-
-    Attributes:
-        Z: `[M, columns]` inducing inputs.
-        factors: of the covariance of its inducing values.
-        mean: `[copies, M]` means of the inducing values themselves.
-    """
-
-    Z: tf.Tensor
-    factors: Factors
-    mean: tf.Tensor
 
 
 class LatentChain(PredictsPaths):
@@ -113,6 +88,27 @@ class LatentChain(PredictsPaths):
         importance: train `importance_bound` instead, with the paths of a row weighted rather than
             averaged.
         seed: of the draws in training.
+
+    >>> from gpflow.kernels import SquaredExponential
+    >>> from mogp import MultiOutputData, fit
+    >>> from mogp.likelihoods import Gaussian
+    >>> from mogp.models import Component
+    >>> first = Component(SquaredExponential())
+    >>> second = Component(SquaredExponential(lengthscales=[1.0, 1.0]), arguments=((0,),))
+    >>> Z = [[0.0], [0.5], [1.0]]
+    >>> model = LatentChain(
+    ...     [first, second],
+    ...     functions=[{0: 1.0}, {1: 1.0}],
+    ...     likelihood=[Gaussian(), Gaussian()],
+    ...     inducing=[None, None],
+    ...     shared=Z,
+    ...     input_dim=1,
+    ... )
+    >>> data = MultiOutputData.from_arrays([[0.0], [0.3], [1.0]], [[0.1, 0.2], [0.4, 0.5], [0, 1]])
+    >>> fit(model, data, steps=2, progress=False).steps
+    2
+    >>> [layer.Z.shape for layer in model.layers()]
+    [TensorShape([3, 1]), TensorShape([3, 2])]
     """
 
     def __init__(
@@ -143,7 +139,7 @@ class LatentChain(PredictsPaths):
         self._reads = tuple(tuple(component)[1:] for component in components)
         self.functions = tuple(dict(weights) for weights in functions)
         self._input_dim = input_dim
-        self._check_structure()
+        check_structure(self.components, self.functions, self.likelihood)
         self.schema = Schema.of(
             self.likelihood.output_names if names is None else names,
             len(self.likelihood.likelihoods),
@@ -152,12 +148,14 @@ class LatentChain(PredictsPaths):
             np.array(np.broadcast_to(np.asarray(a, float), (len(self.names),)))
             for a in (location, scale)
         )
-        self.shared = None if shared is None else gpflow.Parameter(_points(shared))
+        self.shared = None if shared is None else gpflow.Parameter(checked_points(shared))
         self.inducing = tuple(
-            Z if Z is None or isinstance(Z, gpflow.Parameter) else gpflow.Parameter(_points(Z))
+            Z
+            if Z is None or isinstance(Z, gpflow.Parameter)
+            else gpflow.Parameter(checked_points(Z))
             for Z in inducing
         )
-        self._check_inducing()
+        check_inducing(self.components, self.inducing, self.shared, input_dim)
         self.posterior = Full(whiten)
         self.posterior.build(self.num_gps, 1, self.num_inducing)
         self.inner = gpflow.Parameter(
@@ -199,10 +197,8 @@ class LatentChain(PredictsPaths):
         tied = sum(Z is None for Z in self.inducing)
         return {
             "prior": f"a chain of {self.num_gps} GPs makes {len(self.functions)} functions",
-            "inducing": f"{self.num_inducing} for each GP"
-            + (f", {tied} of them tied to the GPs before" if tied else ""),
-            "posterior": f"Full{', whitened' if self.posterior.whiten else ''}; {self.samples}"
-            " paths a row in training",
+            "inducing": f"{self.num_inducing} for each GP, in {tied} GPs tied to those before",
+            "posterior": f"Full{', whitened' if self.posterior.whiten else ''}",
             "likelihood": ", ".join(kinds),
             "units": "those of the data; targets of Gaussian outputs are standardised inside",
         }
@@ -225,7 +221,7 @@ class LatentChain(PredictsPaths):
             layers = self.layers()
             terms = [
                 tf.reduce_sum(t)
-                for _, t in self._expectations(batch, self._run(layers, batch.X, noise))
+                for _, t in expectations(self, batch, self._run(layers, batch.X, noise))
             ]
             return tf.add_n(terms) - self.kl(layers)
 
@@ -236,7 +232,7 @@ class LatentChain(PredictsPaths):
         batch = self._batch(data)
         terms: dict[int, tf.Tensor] = {}
         paths = self._run(self.layers(), batch.X, noise)
-        for outputs, weighted in self._expectations(batch, paths):
+        for outputs, weighted in expectations(self, batch, paths):
             sizes = [paths.number * tf.shape(batch.outputs[d].weight)[0] for d in outputs]
             for d, own in zip(outputs, tf.split(weighted, sizes), strict=True):
                 terms[d] = tf.reduce_sum(own)
@@ -275,9 +271,9 @@ class LatentChain(PredictsPaths):
             weight = tf.zeros(tf.shape(batch.X)[0], batch.X.dtype)
             log_p = tf.zeros([paths.number, tf.shape(batch.X)[0]], batch.X.dtype)
             for d, own in enumerate(batch.outputs):
-                here = tf.cast(own.weight > 0, log_p.dtype) * self._log_prob(d, own, batch.X, paths)
-                log_p += _at_rows(here, own.rows, tf.shape(batch.X)[0])
-                weight = tf.maximum(weight, _at_rows(own.weight, own.rows, tf.shape(batch.X)[0]))
+                here = tf.cast(own.weight > 0, log_p.dtype) * log_prob(self, d, own, batch.X, paths)
+                log_p += at_rows(here, own.rows, tf.shape(batch.X)[0])
+                weight = tf.maximum(weight, at_rows(own.weight, own.rows, tf.shape(batch.X)[0]))
             mean = tf.reduce_logsumexp(log_p, 0) - tf.math.log(tf.cast(paths.number, log_p.dtype))
             return tf.reduce_sum(weight * mean) - kl
 
@@ -342,7 +338,7 @@ class LatentChain(PredictsPaths):
         draws: list[tf.Tensor] = []
         moments: list[tuple[tf.Tensor, tf.Tensor]] = []
         for component, layer in zip(self.components, layers, strict=True):
-            kernel, columns = KernelStack(component.kernel), _columns(component, X, draws)
+            kernel, columns = KernelStack(component.kernel), read_columns(component, X, draws)
             Kuf, Kff = kernel.K(layer.Z, columns), kernel.K_diag(columns)
             shape = [component.copies, -1, tf.shape(X)[0]]
             mean, var = (
@@ -372,7 +368,7 @@ class LatentChain(PredictsPaths):
         )
         draws: list[tf.Tensor] = []
         for component, layer, own in zip(self.components, self.layers(), inner, strict=True):
-            columns = _columns(component, X, draws)
+            columns = read_columns(component, X, draws)
             columns = tf.reshape(columns, [-1, X.shape[0], columns.shape[1]])
             columns = tf.broadcast_to(columns, [noise.shape[1], *columns.shape[1:]])
             here = noise[len(draws) : len(draws) + component.copies]
@@ -427,56 +423,6 @@ class LatentChain(PredictsPaths):
             drawn.append(layer._replace(factors=Factors(Kuu, L, at, tf.zeros_like(scale))))
         return drawn
 
-    def _expectations(
-        self, batch: Batch, paths: Paths
-    ) -> Iterator[tuple[tuple[int, ...], tf.Tensor]]:
-        """For each group of outputs with like likelihoods: the outputs, and the weighted
-        expectations of their rows.
-
-        Rows are those of each path in turn, of each output in turn.
-        """
-        S = paths.number
-        for group in groups(self.likelihood.likelihoods):
-            own = [(d, batch.outputs[d]) for d in group.outputs]
-            parts = [paths.of(self.likelihood.functions(d), o.rows) for d, o in own]
-            f = Paths(
-                *(tf.concat([getattr(part, name) for part in parts], 0) for name in Paths._fields)
-            )
-            Y = tf.concat([tf.tile(self._standardised(d, o.Y), [S, 1]) for d, o in own], 0)
-            weight = tf.concat([tf.tile(o.weight / float(S), [S]) for _, o in own], 0)
-            units = tf.concat(
-                [tf.fill([S * tf.shape(o.weight)[0]], self._log_scale(d, Y.dtype)) for d, o in own],
-                0,
-            )
-            X = tf.zeros([tf.shape(Y)[0], 0], Y.dtype)
-            if group.reads_inputs:
-                X = tf.concat([tf.tile(_rows(batch.X, o.rows), [S, 1]) for _, o in own], 0)
-            likelihood = group.likelihood([S * tf.shape(o.weight)[0] for _, o in own])
-            if reads_jointly(likelihood):
-                expected = likelihood.log_prob(X, f.draws, Y)
-            else:
-                expected = likelihood.variational_expectations(X, f.mean, f.var, Y)
-            yield group.outputs, weight * (expected - units)
-
-    def _log_prob(self, d: int, own: OutputBatch, X: tf.Tensor, paths: Paths) -> tf.Tensor:
-        """`log p(y | h)` of an output at the drawn values, `[S, B_d]`."""
-        S = paths.number
-        f = paths.of(self.likelihood.functions(d), own.rows)
-        Y = tf.tile(self._standardised(d, own.Y), [S, 1])
-        inputs = tf.tile(_rows(X, own.rows), [S, 1])
-        log_p = self.likelihood.likelihoods[d].log_prob(inputs, f.draws, Y) - self._log_scale(
-            d, Y.dtype
-        )
-        return tf.reshape(log_p, [S, -1])
-
-    def _standardised(self, d: int, Y: tf.Tensor) -> tf.Tensor:
-        if self.location[d] == 0 and self.scale[d] == 1:
-            return Y
-        return (Y - tf.constant(self.location[d], Y.dtype)) / tf.constant(self.scale[d], Y.dtype)
-
-    def _log_scale(self, d: int, dtype: tf.DType) -> tf.Tensor:
-        return tf.constant(np.log(self.scale[d]), dtype)
-
     def _batch(self, data: Batch | MultiOutputData) -> Batch:
         if isinstance(data, MultiOutputData):
             self.check(data)
@@ -485,94 +431,15 @@ class LatentChain(PredictsPaths):
 
     def start_at(self, means: Sequence[npt.ArrayLike], spread: float | None = None) -> None:
         """Set every `q(u_c)` to `N(means[c], spread² I)`, or without a spread to
-        `N(means[c], K_c)`.
-
-        `means [GPs][M]` are of the inducing values, whatever the parametrisation. Natural gradients
-        move a posterior slowly that begins much narrower than it ends: its precision falls by a
-        factor of 1 - gamma a step.
+        `N(means[c], K_c)`; `means [GPs][M]` are of the inducing values.
         """
-        wanted = [tf.constant(np.asarray(m), gpflow.default_float()) for m in means]
-        eye = tf.eye(self.num_inducing, dtype=gpflow.default_float())
-        q_mu: list[tf.Tensor] = []
-        q_sqrt: list[tf.Tensor] = []
-        for component, own in zip(self.components, self.inducing, strict=True):
-            Z = self._tied(component, wanted) if own is None else tf.convert_to_tensor(own)
-            L = cholesky(KernelStack(component.kernel).K(Z), name="Kuu")[0]
-            S = L if spread is None else spread * eye
-            for m in wanted[len(q_mu) : len(q_mu) + component.copies]:
-                both = tf.concat([m[:, None], S], 1)
-                both = tf.linalg.triangular_solve(L, both) if self.posterior.whiten else both
-                q_mu.append(both[:, 0])
-                q_sqrt.append(both[:, 1:])
-        self.posterior.q_mu.assign(tf.stack(q_mu, 1))
-        self.posterior.q_sqrt.assign(tf.stack(q_sqrt))
+        start_at(self, means, spread)
 
     def regress(self, data: MultiOutputData) -> None:
-        r"""Set the `q(u_c)` of Gaussian outputs to their optimum, one after the other, with means
+        """Set the `q(u_c)` of Gaussian outputs to their optimum, one after the other, with means
         sent down the chain.
-
-        With $\mathbf A = \mathbf L_c^{-1}\mathbf K_{uf}$ at what GP $c$ reads where its output was
-        observed, it is $\mathbf S_v = (\mathbf I + \sigma_y^{-2}\mathbf A\mathbf A^\top)^{-1}$ and
-        $\mathbf m_v = \sigma_y^{-2}\mathbf S_v\mathbf A\mathbf y$: the optimum of a sparse
-        regression on $\mathbf y$. GPs that read other GPs alone (no inputs) are left as they are.
         """
-        X = tf.constant(data.X, gpflow.default_float())
-        outputs = self._regressed()
-        q_mu, q_sqrt = tf.unstack(self.posterior.q_mu, axis=1), tf.unstack(self.posterior.q_sqrt)
-        values: list[tf.Tensor] = []
-        means: list[tf.Tensor] = []
-        for component, own in zip(self.components, self.inducing, strict=True):
-            kernel = KernelStack(component.kernel)
-            Z = self._tied(component, means) if own is None else tf.convert_to_tensor(own)
-            L = cholesky(kernel.K(Z), name="Kuu")[0]
-            A = tf.linalg.triangular_solve(L, kernel.K(Z, _columns(component, X, values))[0])
-            for number in range(len(values), len(values) + component.copies):
-                if number in outputs:
-                    m, S = self._regression(data.outputs[outputs[number]], outputs[number], A)
-                    white = self.posterior.whiten
-                    q_mu[number], q_sqrt[number] = (
-                        (m, S) if white else (tf.linalg.matvec(L, m), tf.linalg.matmul(L, S))
-                    )
-                m = q_mu[number]
-                m = m if self.posterior.whiten else tf.linalg.triangular_solve(L, m[:, None])[:, 0]
-                values.append(tf.linalg.matvec(A, m, transpose_a=True)[None])
-                means.append(tf.linalg.matvec(L, m))
-        self.posterior.q_mu.assign(tf.stack(q_mu, 1))
-        self.posterior.q_sqrt.assign(tf.stack(q_sqrt))
-
-    def _regression(self, own: Output, output: int, A: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and factor of the best whitened posterior of a regression on the targets of an
-        output.
-        """
-        y = tf.constant((own.Y[:, 0] - self.location[output]) / self.scale[output], A.dtype)
-        noise = tf.convert_to_tensor(self.likelihood.likelihoods[output].variance)
-        A = tf.gather(A, own.rows, axis=1)
-        eye = tf.eye(self.num_inducing, dtype=A.dtype)
-        precision = eye + tf.linalg.matmul(A, A, transpose_b=True) / noise
-        upper = tf.reverse(cholesky(tf.reverse(precision, [0, 1]), 0.0, "a precision"), [0, 1])
-        root = tf.transpose(tf.linalg.triangular_solve(upper, eye, lower=False))
-        mean = (
-            tf.linalg.matvec(root, tf.linalg.matvec(root, tf.linalg.matvec(A, y), transpose_a=True))
-            / noise
-        )
-        return mean, root
-
-    def _regressed(self) -> dict[int, int]:
-        """The GPs that read the inputs, with copies of one only, and their outputs where those are
-        Gaussian.
-        """
-        found: dict[int, int] = {}
-        for d, likelihood in enumerate(self.likelihood.likelihoods):
-            if isinstance(likelihood, stock.Gaussian):
-                (function,) = self.likelihood.functions(d)
-                found |= dict.fromkeys(self.functions[function], d)
-        starts = np.cumsum([0, *(component.copies for component in self.components)])
-        reading = {
-            int(n)
-            for n, component in zip(starts, self.components, strict=False)
-            if component.inputs
-        }
-        return {number: d for number, d in sorted(found.items()) if number in reading}
+        regress(self, data)
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the
@@ -584,102 +451,3 @@ class LatentChain(PredictsPaths):
                 f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
             )
         self.likelihood.check(data)
-
-    # --- the structure
-
-    def _check_structure(self) -> None:
-        before = 0
-        for number, component in enumerate(self.components):
-            if not component.inputs and not component.arguments:
-                raise ValueError(f"component {number} reads neither inputs nor other GPs.")
-            unknown = [
-                c for argument in component.arguments for c in argument if not 0 <= c < before
-            ]
-            if unknown:
-                raise ValueError(
-                    f"component {number} reads GP {unknown[0]}; before it there are {before},"
-                    " from 0."
-                )
-            before += component.copies
-        if len(self.functions) != self.likelihood.num_functions:
-            raise ValueError(
-                f"the likelihoods read {self.likelihood.num_functions} latent functions, "
-                f"the chain makes {len(self.functions)}."
-            )
-        unknown = [c for weights in self.functions for c in weights if not 0 <= c < before]
-        if unknown or not all(self.functions):
-            raise ValueError(
-                f"functions are sums of GPs 0 to {before - 1}, at least one each; got"
-                f" {self.functions}."
-            )
-        for likelihood in self.likelihood.likelihoods:
-            if isinstance(likelihood, ReadsFunctions) and not isinstance(likelihood, Softmax):
-                raise TypeError(
-                    f"a chain cannot use the likelihood {type(likelihood).__name__}, which asks for"
-                    " the covariance of its functions; use Softmax(classes) for labels."
-                )
-
-    def _check_inducing(self) -> None:
-        if len(self.inducing) != len(self.components):
-            raise ValueError(
-                f"{len(self.inducing)} sets of inducing inputs for {len(self.components)}"
-                " components."
-            )
-        if self.shared is None and any(Z is None for Z in self.inducing):
-            raise ValueError("tied inducing inputs (None) need the shared ones: give shared=Z.")
-        sizes = {int(Z.shape[0]) for Z in (self.shared, *self.inducing) if Z is not None}
-        if len(sizes) != 1:
-            raise ValueError(
-                f"sets of {sorted(sizes)} inducing inputs; all components need as many."
-            )
-        for number, (Z, component) in enumerate(zip(self.inducing, self.components, strict=True)):
-            expected = component.inputs * self._input_dim + len(component.arguments)
-            if Z is not None and Z.shape[1] != expected:
-                raise ValueError(
-                    f"inducing inputs of component {number} have {Z.shape[1]} columns, it reads"
-                    f" {expected}."
-                )
-
-
-def reads_jointly(likelihood: Likelihood) -> bool:
-    """Whether a likelihood is evaluated at drawn functions: it reads several, and its density is
-    smooth in them.
-    """
-    if isinstance(likelihood, Softmax):
-        return likelihood.joint
-    return (likelihood.latent_dim or 1) > 1 and not isinstance(likelihood, stock.MultiClass)
-
-
-def _columns(component: Component, X: tf.Tensor, draws: Sequence[tf.Tensor]) -> tf.Tensor:
-    """What the component reads, `[S N, columns]`; `[N, P]` if that is the inputs alone."""
-    if not component.arguments:
-        return X
-    read = [tf.add_n([draws[c] for c in argument]) for argument in component.arguments]
-    columns = tf.stack(read, -1)
-    if component.inputs:
-        tiled = tf.broadcast_to(X, tf.concat([tf.shape(columns)[:2], tf.shape(X)[1:]], 0))
-        columns = tf.concat([tiled, columns], -1)
-    width = len(component.arguments) + component.inputs * int(X.shape[1])
-    return tf.reshape(columns, [-1, width])
-
-
-def _rows(values: tf.Tensor, rows: tf.Tensor | None) -> tf.Tensor:
-    return values if rows is None else tf.gather(values, rows)
-
-
-def _at_rows(values: tf.Tensor, rows: tf.Tensor | None, size: tf.Tensor) -> tf.Tensor:
-    """`[..., B_d]` values at positions `rows` among `size`, zero elsewhere."""
-    if rows is None:
-        return values
-    moved = tf.math.unsorted_segment_sum(tf.transpose(values), rows, size)
-    return tf.transpose(moved)
-
-
-def _points(Z: npt.ArrayLike) -> Array:
-    points = np.asarray(Z, dtype=float)
-    points = points[:, None] if points.ndim == 1 else points
-    if points.ndim != 2 or 0 in points.shape or not np.isfinite(points).all():
-        raise ValueError(
-            f"inducing inputs have shape {points.shape}; expected [M, columns], finite."
-        )
-    return points

@@ -5,64 +5,26 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import Any
 
 import gpflow
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import tensorflow as tf
 from gpflow.likelihoods import Gaussian
 
-from mogp.data import Array, MultiOutputData, Output
-from mogp.inducing import kmeans_points
+from mogp.data import Array, MultiOutputData
+from mogp.errors import UnsupportedError
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import PerOutput
-from mogp.models.base import Given, Replica
+from mogp.models.base import Data, Given, Replica
 from mogp.models.chains.paths import PathMOGP, Paths, total_variance
-from mogp.models.chains.regression import LEAST, Regression, Steps, logarithms
+from mogp.models.chains.regression import LEAST, LogSearch, Regression, logarithms
+from mogp.models.chains.values import Scale, Targets, Values, inducing_inputs, layer_kernels
+from mogp.models.stages import Stage
+from mogp.optimizers import LBFGS, Problem
 from mogp.priors import Marginals
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class ChainHistory:
-    """What training a chain did, layer by layer.
-
-    Attributes:
-        layers: by output, in the order of the chain.
-    """
-
-    layers: Mapping[str, Steps]
-
-    @property
-    def steps(self) -> int:
-        """Steps of all layers together."""
-        return sum(len(layer.evidence) for layer in self.layers.values())
-
-    @property
-    def seconds(self) -> float:
-        """Time of all layers together."""
-        return sum(layer.seconds for layer in self.layers.values())
-
-    def frame(self) -> pd.DataFrame:
-        """A row a step: `output`, `step` of its layer, `evidence` after it."""
-        parts = [
-            pd.DataFrame(
-                {"output": name, "step": np.arange(1, len(s.evidence) + 1), "evidence": s.evidence}
-            )
-            for name, s in self.layers.items()
-        ]
-        return pd.concat(parts, ignore_index=True)
-
-    def __str__(self) -> str:
-        said = [
-            f"{n}: {len(s.evidence)} steps, {s.seconds:.2f} s. {s.message}"
-            for n, s in self.layers.items()
-        ]
-        return "\n".join([f"{self.steps} steps in {self.seconds:.1f} s.", *said])
 
 
 class GPAR(PathMOGP):
@@ -85,9 +47,13 @@ class GPAR(PathMOGP):
     `LayerKernels(..., markov=0)` gives independent GPs (IGP); `order=data.names[::-1]` is "GPAR
     backward".
 
+    The model holds its data. `mogp.fit(model, data)` trains it on those and refuses others; it has
+    a stage for each layer, by L-BFGS on the logarithms of the parameters.
+
     Args:
         data: one target column an output, any targets missing.
-        kernels: of the layers.
+        kernel: of the layers; if None linear and nonlinear terms over the outputs, and
+            lengthscales of a tenth of the range of each input column.
         order: the outputs' names from first to last; as in the data if None.
         replace: see above.
         impute: see above.
@@ -95,24 +61,33 @@ class GPAR(PathMOGP):
             input column, centres of clusters for more. Those of later layers add posterior means of
             the layers before. None: exact.
         noise: start value of the $\sigma_l^2$.
+        seed: of the clusters.
+
+    >>> import mogp
+    >>> x = [[0.0], [0.3], [0.5], [1.0]]
+    >>> y = [[0.0, 1.0], [0.6, 1.2], [0.9, 1.9], [0.8, float("nan")]]
+    >>> data = mogp.MultiOutputData.from_arrays(x, y, names=["first", "second"])
+    >>> model = GPAR(data)
+    >>> history = mogp.fit(model, data, steps=2, progress=False)
+    >>> [stage.name for stage in history.stages]
+    ['first', 'second']
+    >>> model.predict_y([[1.0], [1.5]], "second").mean.shape
+    TensorShape([2, 1])
     """
 
     def __init__(
         self,
         data: MultiOutputData,
-        kernels: LayerKernels,
+        kernel: LayerKernels | None = None,
         *,
         order: Sequence[str] | None = None,
         replace: bool = True,
         impute: bool = True,
         inducing: int | npt.ArrayLike | None = None,
         noise: float = 0.01,
+        seed: int = 0,
     ) -> None:
         super().__init__()
-        if kernels.input_dim != data.input_dim:
-            raise ValueError(
-                f"kernels for {kernels.input_dim} input columns; the data have {data.input_dim}."
-            )
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
         if wide:
             raise ValueError(f"GPAR takes one target column an output; {', '.join(wide)} has more.")
@@ -120,25 +95,23 @@ class GPAR(PathMOGP):
             raise ValueError(f"noise={noise}; a variance above {LEAST} is expected.")
         self.schema = data.schema
         self.order = _checked_order(data.names, data.names if order is None else order)
-        self.recipe = kernels
+        self.recipe = layer_kernels(data, kernel)
         self.replace, self.impute = replace, impute
-        self.scale = {o.name: _mean_and_sd(o) for o in data.outputs}
+        self.scale = {o.name: Scale.of(o) for o in data.outputs}
         with logarithms():
             self.likelihood = PerOutput(
                 {name: Gaussian(noise, variance_lower_bound=0.0) for name in self.names}
             )
-            own = [kernels.layer(position) for position in range(len(self.order))]
-        self._X = data.X
-        self._Z = None if inducing is None else inducing_inputs(data, inducing)
-        self._targets = {
-            o.name: _Targets(
-                o.name, o.rows, (o.Y[:, 0] - self.scale[o.name].mean) / self.scale[o.name].sd
-            )
-            for o in data.outputs
-        }
+            own = [self.recipe.layer(position) for position in range(len(self.order))]
+        self._fingerprint = data.fingerprint
+        self._targets = {o.name: Targets.of(o) for o in data.outputs}
         likelihoods = [self.likelihood.likelihoods[self.names.index(name)] for name in self.order]
         self._layers = tuple(Regression(*pair) for pair in zip(own, likelihoods, strict=True))
-        self._sent = False
+        # With values of l outputs, layers 0 to l have their data.
+        self._values = Values(
+            data.X, None if inducing is None else inducing_inputs(data, inducing, seed)
+        )
+        self._observe(0)
 
     @property
     def input_dim(self) -> int:
@@ -148,8 +121,7 @@ class GPAR(PathMOGP):
     @property
     def layers(self) -> tuple[Regression, ...]:
         """The regressions, in the order of the chain, with their data."""
-        if not self._sent:
-            self.propagate()
+        self._send(len(self.order) - 1)
         return self._layers
 
     def layer(self, output: int | str) -> Regression:
@@ -167,32 +139,57 @@ class GPAR(PathMOGP):
 
     # --- training
 
-    def fit(self, steps: int = 1000) -> ChainHistory:
-        """Train the layers one after the other, each by at most `steps` steps of L-BFGS."""
-        if steps < 1:
-            raise ValueError(f"steps={steps}; at least one is needed.")
-        return ChainHistory(
-            dict(
-                zip(self.order, self._along_the_chain(lambda layer: layer.fit(steps)), strict=True)
+    def check(self, data: Any) -> None:
+        """Raise unless these are the data that the model was built on."""
+        if not isinstance(data, MultiOutputData) or data.fingerprint != self._fingerprint:
+            raise ValueError(
+                "these are not the data that this GPAR was built on. GPAR holds its data: build a"
+                " new one for other data, GPAR(data, …)."
             )
-        )
+
+    def stages(
+        self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
+    ) -> list[Stage]:
+        """A stage for each layer, named by its output, in the order of the chain."""
+        if size is not None:
+            raise UnsupportedError(
+                f"GPAR has no mini-batches (batch_size={size}): every layer is an exact or sparse"
+                " regression on all its rows. Leave batch_size out, and for many rows give"
+                " inducing=; or use gplar, which is trained on mini-batches."
+            )
+        self.check(data)
+        self._forget(0)
+        return [
+            Stage(name, partial(self._problem, position), LBFGS(), only=LBFGS)
+            for position, name in enumerate(self.order)
+        ]
 
     def propagate(self) -> None:
         """Send the data down the chain again, after parameters were changed by hand."""
-        self._along_the_chain(lambda layer: None)
+        self._forget(0)
+        self._send(len(self.order) - 1)
 
-    def _along_the_chain(self, train: Callable[[Regression], _T]) -> list[_T]:
-        values, done = _Values(self._X, self._Z), []
-        for position, (name, layer) in enumerate(zip(self.order, self._layers, strict=True)):
-            reads = self.recipe.reads(position)
-            layer.observe(*values.seen_by(self._targets[name], reads))
-            done.append(train(layer))
-            if position + 1 < len(self.order):
-                values = values.extended(
-                    layer, self._targets[name], reads, self.replace, self.impute
-                )
-        self._sent = True
-        return done
+    def _problem(self, position: int) -> Problem:
+        layer = self._layers[position]
+        search = _LayerSearch(self, position)
+        return Problem(layer, lambda _: -layer.evidence(), lambda _: None, search=search)
+
+    def _send(self, position: int) -> None:
+        """Give a layer its data, and those before it, where they do not have them."""
+        while (known := self._values.X.shape[1] - self.input_dim) < position:
+            targets, reads = self._targets[self.order[known]], self.recipe.reads(known)
+            self._values = self._values.extended(
+                self._layers[known], targets, reads, self.replace, self.impute
+            )
+            self._observe(known + 1)
+
+    def _observe(self, position: int) -> None:
+        targets, reads = self._targets[self.order[position]], self.recipe.reads(position)
+        self._layers[position].observe(*self._values.seen_by(targets, reads))
+
+    def _forget(self, position: int) -> None:
+        """A layer has changed, or is about to: what it told those after it no longer holds."""
+        self._values = self._values.first(self.input_dim + position)
 
     def log_evidence(self) -> dict[str, float]:
         r"""$\log p(\mathbf y_l \mid \mathbf y_{<l})$ of every layer, in the order of the chain.
@@ -202,13 +199,15 @@ class GPAR(PathMOGP):
         """
         return {name: layer.evidence() for name, layer in zip(self.order, self.layers, strict=True)}
 
-    def elbo(self, data: Any = None) -> float:
-        """The log evidence of all layers."""
+    def elbo(self, data: MultiOutputData | None = None) -> float:
+        """The log evidence of all layers; `data`, if given, must be the model's own."""
+        if data is not None:
+            self.check(data)
         return sum(self.log_evidence().values())
 
-    def training_loss(self, data: Any = None) -> float:
+    def training_loss(self, data: MultiOutputData | None = None) -> float:
         """The negative log evidence of all layers."""
-        return -self.elbo()
+        return -self.elbo(data)
 
     # --- prediction
 
@@ -417,130 +416,23 @@ class GPAR(PathMOGP):
         return known
 
 
-class Scale(NamedTuple):
-    """Mean and standard deviation of the training targets of an output."""
+class _LayerSearch(LogSearch):
+    """The search of a layer in a chain: it gets its data when its turn comes.
 
-    mean: float
-    sd: float
-
-
-class _Targets(NamedTuple):
-    """Rows and standardised values of the observations of an output."""
-
-    name: str
-    rows: Array
-    y: Array
-
-
-class _Values(NamedTuple):
-    """What layers read: `[N, D + l]` at all rows, NaN where an output has no value; `[M, D + l]` at
-    inducing inputs.
+    Not before that: a run that is resumed sets the parameters of earlier layers last.
     """
 
-    X: Array
-    Z: Array | None
+    def __init__(self, chain: GPAR, position: int) -> None:
+        super().__init__(chain._layers[position])
+        self._chain, self._position = chain, position
 
-    def seen_by(self, targets: _Targets, reads: range) -> tuple[Array, Array, Array | None]:
-        """Inputs, targets and inducing inputs of the next layer."""
-        kept = self._complete(reads)[targets.rows]
-        if not kept.any():
-            raise ValueError(
-                f"no observation of {targets.name!r} is at a row where all outputs it reads have a"
-                " value; use impute=True, or another order."
-            )
-        return np.nan_to_num(self.X[targets.rows[kept]]), targets.y[kept], self.Z
+    def read(self) -> Array:
+        self._chain._send(self._position)
+        return super().read()
 
-    def extended(
-        self, layer: Regression, targets: _Targets, reads: range, replace: bool, impute: bool
-    ) -> _Values:
-        """With the values of one more output: observed, or means of its layer."""
-        complete = self._complete(reads)
-        column = np.full(len(self.X), np.nan)
-        column[complete] = layer.mean(
-            tf.constant(np.nan_to_num(self.X[complete]), gpflow.default_float())
-        )
-        count = np.bincount(targets.rows, minlength=len(column))
-        if not impute:
-            column[count == 0] = np.nan
-        if not replace:
-            total = np.bincount(targets.rows, targets.y, minlength=len(column))
-            column[count > 0] = total[count > 0] / count[count > 0]
-        if self.Z is None:
-            return _Values(np.column_stack([self.X, column]), None)
-        at_inducing = layer.mean(tf.constant(self.Z, gpflow.default_float()))
-        return _Values(np.column_stack([self.X, column]), np.column_stack([self.Z, at_inducing]))
-
-    def _complete(self, reads: range) -> Array:
-        """Rows `[N]` at which all these columns have a value."""
-        return np.asarray(np.isfinite(self.X[:, reads.start : reads.stop]).all(axis=1))
-
-
-@dataclass(frozen=True)
-class Ordering:
-    """Outputs in an order that was searched for.
-
-    Attributes:
-        order: names, from first to last.
-        scores: a row for every layer that was tried: `position`, `output`, `evidence` given the
-            outputs chosen before, and whether it was `chosen`.
-    """
-
-    order: tuple[str, ...]
-    scores: pd.DataFrame
-
-    @property
-    def evidence(self) -> float:
-        """The log evidence of the chain."""
-        return float(self.scores.loc[self.scores["chosen"], "evidence"].sum())
-
-
-def greedy_order(
-    data: MultiOutputData,
-    kernels: LayerKernels,
-    *,
-    steps: int = 1000,
-    replace: bool = True,
-    impute: bool = True,
-    inducing: int | npt.ArrayLike | None = None,
-    noise: float = 0.01,
-) -> Ordering:
-    """An order of the outputs for `GPAR`: at each position the one with the highest log evidence
-    given those before.
-
-    Every output left is tried at every position, $L(L+1)/2$ layers in all. Log evidences are of
-    standardised targets and sums over observations, so that outputs with few of them are low in
-    number, whatever they are worth.
-
-    Args:
-        data: as for `GPAR`, and so are the other arguments.
-        kernels: of the layers.
-        steps: of L-BFGS at most, for every layer tried.
-        replace: see `GPAR`.
-        impute: see `GPAR`.
-        inducing: see `GPAR`.
-        noise: see `GPAR`.
-    """
-    model = GPAR(data, kernels, replace=replace, impute=impute, inducing=inducing, noise=noise)
-    chain, order, tried = _Values(model._X, model._Z), [], []
-    for position in range(len(model.names)):
-        reads = kernels.reads(position)
-        layers = {}
-        for name in (n for n in model.names if n not in order):
-            with logarithms():
-                layers[name] = Regression(
-                    kernels.layer(position), Gaussian(noise, variance_lower_bound=0.0)
-                )
-            layers[name].observe(*chain.seen_by(model._targets[name], reads))
-            layers[name].fit(steps)
-        evidence = {name: layer.evidence() for name, layer in layers.items()}
-        best = max(evidence, key=lambda name: evidence[name])
-        tried += [
-            {"position": position, "output": n, "evidence": e, "chosen": n == best}
-            for n, e in evidence.items()
-        ]
-        order.append(best)
-        chain = chain.extended(layers[best], model._targets[best], reads, replace, impute)
-    return Ordering(tuple(order), pd.DataFrame(tried))
+    def write(self, x: Array) -> None:
+        super().write(x)
+        self._chain._forget(self._position)
 
 
 def _checked_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
@@ -549,34 +441,3 @@ def _checked_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...
             f"order={list(order)}; every output must be named once: {', '.join(names)}."
         )
     return tuple(order)
-
-
-def _mean_and_sd(output: Output) -> Scale:
-    """Of the targets; a standard deviation of one for targets that are all alike."""
-    sd = float(np.std(output.Y))
-    return Scale(float(np.mean(output.Y)), sd if sd > 0 else 1.0)
-
-
-def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: int = 0) -> Array:
-    """`[M, D]`: those given, or so many, evenly spaced over one input column and centres of
-    clusters of several.
-
-    All distinct inputs if there are no more than that.
-    """
-    if np.ndim(inducing) == 0:
-        count, distinct = int(np.asarray(inducing)), np.unique(data.X, axis=0)
-        if count < 1:
-            raise ValueError(f"inducing={count}; at least one inducing input is needed.")
-        if count >= len(distinct):
-            return np.asarray(distinct)
-        if data.input_dim == 1:
-            return np.asarray(np.linspace(distinct[0], distinct[-1], count))
-        centres: Array = np.asarray(kmeans_points(data, count, seed=seed).Z)
-        return centres
-    Z: Array = np.asarray(inducing, dtype=float)
-    Z = Z[:, None] if Z.ndim == 1 else Z
-    if Z.ndim != 2 or Z.shape[1] != data.input_dim or not np.isfinite(Z).all():
-        raise ValueError(
-            f"inducing inputs have shape {Z.shape}; expected finite numbers, [M, {data.input_dim}]."
-        )
-    return Z

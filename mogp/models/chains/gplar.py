@@ -1,56 +1,63 @@
-"""Named chains: GPLAR, bi-directional, additive, and the independent and deep GPs they are compared
-with.
-"""
+"""Named chains: GPLAR in one direction and in both, independent and deep GPs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from gpflow import set_trainable
-from gpflow.kernels import Kernel, Linear, RationalQuadratic, SquaredExponential
+from gpflow.kernels import SquaredExponential
 
 from mogp.data import Array, MultiOutputData
 from mogp.kernels import LayerKernels
-from mogp.models.chains.chain import Component, LatentChain
+from mogp.models.chains.additive import one_column
+from mogp.models.chains.chain import LatentChain
 from mogp.models.chains.start import (
+    NEAR_ZERO,
+    Given,
     Likelihoods,
     Order,
     Setting,
     Start,
     adopt_gpars,
     begin,
+    check_adopted,
     closed_rows,
     set_up,
     start_means,
+    takes_training,
+    with_start,
 )
+from mogp.models.chains.structure import Component
 
 Strategy = Literal["A", "B", "C"]
-NEAR_ZERO = 1e-4
 
 
 def gplar(
     data: MultiOutputData,
-    kernels: LayerKernels | None = None,
-    likelihoods: Likelihoods | None = None,
+    likelihood: Likelihoods | None = None,
     *,
+    kernel: LayerKernels | None = None,
     strategy: Strategy = "C",
     inducing: int | npt.ArrayLike = 100,
     start: Start = "gpar",
     adopt: bool = False,
     order: Order = None,
     noise: float = 0.01,
+    whiten: bool = True,
+    inner: float = 1e-5,
+    samples: int = 1,
+    importance: bool = False,
     seed: int = 0,
-    **how: Any,
 ) -> LatentChain:
     """Each output reads the inputs and the latent values of the outputs before it (Xia, chapters 2
     and 3).
 
     components  a GP for each latent function, which reads the inputs and the functions before it:
-                `kernels`
+                `kernel`
     inducing    "A": rows of the observations; "B": a grid or k-means with the means of `start` for
                 the other columns, fixed; "C": tied to the means of the GPs before, and trained (by
                 Adam: a natural gradient takes them to stay where they are)
@@ -59,29 +66,67 @@ def gplar(
 
     Args:
         data: observations; outputs need not share inputs.
-        kernels: of the layers; linear and nonlinear terms over the outputs if None.
-        likelihoods: see above. Targets of Gaussian outputs are standardised inside the model.
+        likelihood: one for each output, in order or by name; Gaussian if None. Targets of Gaussian
+            outputs are standardised inside the model.
+        kernel: of the layers; if None linear and nonlinear terms over the outputs, and lengthscales
+            of a tenth of the range of each input column.
         strategy: see above.
         inducing: how many inducing inputs, or the inputs themselves, `[M, P]`.
-        start: "gpar" (fits a GPAR first), "zero", means `[M, J]` by function, or a fitted GPAR with
-            the same order.
+        start: "gpar", "zero", means `[M, J]` by function, or a fitted GPAR with the same order.
+            "gpar" fits a GPAR before the first step of `mogp.fit`, or when
+            `mogp.training.start(model, data)` is called; until then the model is that of "zero",
+            and values set by hand before that are lost.
         adopt: take over the kernels of that GPAR too, and its noise variances where they exceed
             `noise`, and start the posterior of Gaussian outputs at its optimum for them. (The
             thesis takes the means alone: training is longer by far.)
         order: the outputs, by name or position, in the order of the chain; that of the data if
             None. Outputs whose gaps matter most should come last.
-        noise: start value of the noise variance (of standardised targets), where `likelihoods` is
+        noise: start value of the noise variance (of standardised targets), where `likelihood` is
             None.
+        whiten: see `LatentChain`, and so are `inner`, `samples` and `importance`.
+        inner: start value of the inner noise variances.
+        samples: paths a row in training.
+        importance: whether the paths of a row are weighted.
         seed: of inducing inputs and of the draws in training.
-        how: `whiten`, `inner`, `samples`, `importance` of `LatentChain`.
+
+    >>> import mogp
+    >>> x = [[0.0], [0.3], [0.5], [1.0]]
+    >>> y = [[0.0, 1.0], [0.6, 1.2], [0.9, 1.9], [0.8, float("nan")]]
+    >>> data = mogp.MultiOutputData.from_arrays(x, y, names=["first", "second"])
+    >>> model = gplar(data, inducing=3, start="zero")
+    >>> [component.arguments for component in model.components]
+    [(), ((0,),)]
+    >>> mogp.fit(model, data, steps=2, progress=False).steps
+    2
+    >>> model.predict_y([[1.0], [1.5]], "second")[0].shape
+    TensorShape([2, 1])
     """
-    setting = set_up(data, kernels, likelihoods, inducing, order, noise, seed)
-    first = begin(data, setting, start)
-    components, sets, means, shared = _forward(data, setting, strategy, first, seed)
-    functions = _single(setting.order)
-    model = _chain(data, setting, components, functions, sets, shared, seed, how)
     if adopt:
-        adopt_gpars(model, [first], [setting.order], noise)
+        check_adopted([start])
+    given = Given.checked(
+        data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,
+        samples=samples, importance=importance,
+    )  # fmt: skip
+    build = partial(_gplar, given=given, strategy=strategy, start=start, adopt=adopt)
+    return with_start(build, data, [start] if adopt or strategy != "A" else [])
+
+
+def _gplar(
+    data: MultiOutputData,
+    *,
+    given: Given,
+    strategy: Strategy,
+    start: Start,
+    adopt: bool,
+    train: bool,
+) -> LatentChain:
+    adopt = adopt and (train or not takes_training(start))
+    setting = set_up(data, given)
+    first = begin(data, setting, start, train)
+    components, sets, means, shared = _forward(data, setting, strategy, first)
+    model = setting.chain(data, components, _single(setting.order), sets, shared)
+    if adopt:
+        adopt_gpars(model, [first], [setting.order], given.noise)
     model.start_at(means, NEAR_ZERO)
     if adopt:
         model.regress(data)
@@ -91,9 +136,9 @@ def gplar(
 
 def bi_gplar(
     data: MultiOutputData,
-    kernels: LayerKernels | None = None,
-    likelihoods: Likelihoods | None = None,
+    likelihood: Likelihoods | None = None,
     *,
+    kernel: LayerKernels | None = None,
     combine: Literal["mean", "sum"] = "mean",
     light: bool = False,
     strategy: Strategy = "B",
@@ -102,8 +147,11 @@ def bi_gplar(
     adopt: bool = False,
     order: Order = None,
     noise: float = 0.01,
+    whiten: bool = True,
+    inner: float = 1e-5,
+    samples: int = 1,
+    importance: bool = False,
     seed: int = 0,
-    **how: Any,
 ) -> LatentChain:
     """Two chains in opposite orders whose functions are averaged or added (Xia, section 3.2).
 
@@ -116,23 +164,65 @@ def bi_gplar(
     likelihood  one for each output, on (h + h') / 2, or h + h'
 
     Args:
-        data, kernels, likelihoods, strategy, inducing, adopt, order, noise, seed, how: see `gplar`.
+        data, likelihood, kernel, strategy, inducing, adopt, order, noise: see `gplar`.
         combine: "mean" or "sum".
         light: see above.
         start: see `gplar`; or a pair of them, for the order and for its reverse.
+        whiten, inner, samples, importance, seed: see `gplar`.
+
+    >>> import mogp
+    >>> x = [[0.0], [0.3], [0.5], [1.0]]
+    >>> y = [[0.0, 1.0], [0.6, 1.2], [0.9, 1.9], [0.8, float("nan")]]
+    >>> data = mogp.MultiOutputData.from_arrays(x, y, names=["first", "second"])
+    >>> model = bi_gplar(data, inducing=3, start="zero")
+    >>> [component.arguments for component in model.components]
+    [(), ((0,),), (), ((2,),)]
+    >>> [dict(weights) for weights in model.functions]
+    [{0: 0.5, 3: 0.5}, {1: 0.5, 2: 0.5}]
     """
     if combine not in ("mean", "sum"):
         raise ValueError(f'combine={combine!r}; expected "mean" or "sum".')
-    setting = set_up(data, kernels, likelihoods, inducing, order, noise, seed)
+    starts = start if isinstance(start, tuple) else (start, start)
+    used = starts[:1] if light else starts
+    if adopt:
+        check_adopted(used)
+    given = Given.checked(
+        data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,
+        samples=samples, importance=importance,
+    )  # fmt: skip
+    build = partial(
+        _bi_gplar,
+        given=given,
+        combine=combine,
+        light=light,
+        strategy=strategy,
+        starts=starts,
+        adopt=adopt,
+    )
+    return with_start(build, data, used if adopt or strategy != "A" else [])
+
+
+def _bi_gplar(
+    data: MultiOutputData,
+    *,
+    given: Given,
+    combine: str,
+    light: bool,
+    strategy: Strategy,
+    starts: tuple[Start, Start],
+    adopt: bool,
+    train: bool,
+) -> LatentChain:
+    adopt = adopt and (train or not any(takes_training(one) for one in starts))
+    setting = set_up(data, given)
     back = setting._replace(order=setting.order[::-1])
-    first, second = start if isinstance(start, tuple) else (start, start)
-    first = begin(data, setting, first)
-    components, sets, means, shared = _forward(data, setting, strategy, first, seed)
+    first, second = begin(data, setting, starts[0], train), starts[1]
+    components, sets, means, shared = _forward(data, setting, strategy, first)
     J = len(components)
     if light:
         more = [Component(setting.kernels.layer(0))]
         more += [
-            Component(_one_column(setting.kernels, "nonlinear"), ((J + p - 1,),), inputs=False)
+            Component(one_column(setting.kernels, "nonlinear"), ((J + p - 1,),), inputs=False)
             for p in range(1, J)
         ]
         by_function = _by_function(setting, means)
@@ -141,8 +231,8 @@ def bi_gplar(
         zero = [np.zeros(len(means[0]))] * J
         components, sets, means = components + more, sets + free, means + zero
     else:
-        second = begin(data, back, second)
-        again, own, other, _ = _forward(data, back, strategy, second, seed)
+        second = begin(data, back, second, train)
+        again, own, other, _ = _forward(data, back, strategy, second)
         moved = [c._replace(arguments=tuple((a + J,) for (a,) in c.arguments)) for c in again]
         components, sets, means = components + moved, sets + own, means + other
         if combine == "sum":
@@ -150,11 +240,14 @@ def bi_gplar(
     weight = 1.0 if combine == "sum" else 0.5
     places = {j: (p, J + back.order.index(j)) for p, j in enumerate(setting.order)}
     functions = [dict.fromkeys(places[j], weight) for j in range(J)]
-    model = _chain(data, setting, components, functions, sets, shared, seed, how)
+    model = setting.chain(data, components, functions, sets, shared)
     if adopt:
         directions = 1 if light else 2
         adopt_gpars(
-            model, [first, second][:directions], [setting.order, back.order][:directions], noise
+            model,
+            [first, second][:directions],
+            [setting.order, back.order][:directions],
+            given.noise,
         )
     model.start_at(means, NEAR_ZERO)
     if adopt and combine == "mean" and not light:
@@ -163,99 +256,20 @@ def bi_gplar(
     return model
 
 
-def additive_gplar(
-    data: MultiOutputData,
-    kernels: LayerKernels | None = None,
-    likelihoods: Likelihoods | None = None,
-    *,
-    fully: bool = False,
-    bidirectional: bool = False,
-    inducing: int | npt.ArrayLike = 50,
-    start: Start = "gpar",
-    order: Order = None,
-    noise: float = 0.01,
-    seed: int = 0,
-    **how: Any,
-) -> LatentChain:
-    r"""Functions that are sums of GPs of one column each (Xia, section 3.3).
-
-    components  $g_l(x)$ for each function, and GPs of one column: $h_{lj}(h_j)$ of each function
-                before it, so that $h_l = g_l + \sum_{j<l} h_{lj}(h_j)$; `fully`: one for each path
-                $l > j > \dots$, which reads the one of the path $j > \dots$; `bidirectional`: also
-                those of the functions after it, with the same $g_l$
-    inducing    free, for each component: those of a column at the means of what it reads
-    posterior   full: $g_l$ from the means of `start`, the others from zero
-    likelihood  one for each output
-
-    Args:
-        data, kernels, likelihoods, inducing, start, order, noise, seed, how: see `gplar`. GPs of
-            one column have the terms that the kind of `kernels` names.
-        fully: see above.
-        bidirectional: see above.
-    """
-    setting = set_up(data, kernels, likelihoods, inducing, order, noise, seed)
-    J = len(setting.order)
-    by_function = start_means(setting, begin(data, setting, start))
-    paths = additive_paths(J, fully, bidirectional)
-    number = {path: c for c, path in enumerate(paths)}
-    components, sets, means, functions = [], [], [], [dict[int, float]() for _ in range(J)]
-    for path in paths:
-        position = path[0]
-        functions[setting.order[position]][number[path]] = 1.0
-        if len(path) == 1:
-            components.append(Component(setting.kernels.layer(0)))
-            sets.append(setting.Z)
-            means.append(by_function[:, setting.order[position]])
-            continue
-        read = [number[path[1:]]] if fully else [number[p] for p in _aggregate(paths, path)]
-        kernel = _one_column(setting.kernels, setting.kernels.kind)
-        components.append(Component(kernel, (tuple(read),), inputs=False))
-        sets.append(np.sum([means[c] for c in read], axis=0)[:, None])
-        means.append(np.zeros(len(setting.Z)))
-    model = _chain(data, setting, components, functions, sets, None, seed, how)
-    model.start_at(means, NEAR_ZERO)
-    return model
-
-
-def additive_paths(functions: int, fully: bool, bidirectional: bool) -> list[tuple[int, ...]]:
-    """The components of an additive chain: `(l,)` is $g_l(x)$, `(l, j, ...)` reads that of
-    `(j, ...)`.
-
-    In an order in which each comes after what it reads.
-    """
-    alone = [(position,) for position in range(functions)]
-    longest = functions if fully else 2
-    down = [
-        tuple(sorted(some, reverse=True))
-        for size in range(2, longest + 1)
-        for some in combinations(range(functions), size)
-    ]
-    up = [tuple(sorted(path)) for path in down] if bidirectional else []
-    if fully:
-        return alone + sorted(down + up, key=len)
-    return alone + sorted(down) + sorted(up, reverse=True)
-
-
-def _aggregate(paths: Sequence[tuple[int, ...]], path: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """What $h_{lj}$ of an additive chain reads: $g_j$ and all that adds up to the function $j$ in
-    its direction.
-    """
-    reader, read = path
-    same = [p for p in paths if len(p) == 2 and p[0] == read and (p[1] < p[0]) == (read < reader)]
-    return [(read,), *same]
-
-
 def dgp(
     data: MultiOutputData,
-    likelihoods: Likelihoods | None = None,
+    likelihood: Likelihoods | None = None,
     *,
     width: int = 5,
     depth: int = 2,
     lengthscale: float | None = None,
     inducing: int | npt.ArrayLike = 100,
     noise: float = 0.01,
+    whiten: bool = True,
+    inner: float = 1e-5,
+    samples: int = 1,
+    importance: bool = False,
     seed: int = 0,
-    **how: Any,
 ) -> LatentChain:
     """A deep GP with the inputs fed to every layer (Damianou & Lawrence 2013; Salimbeni &
     Deisenroth 2017).
@@ -268,14 +282,25 @@ def dgp(
     likelihood  one for each output; missing targets are masked in the last layer
 
     Args:
-        data, likelihoods, inducing, noise, seed, how: see `gplar`.
+        data, likelihood, inducing, noise: see `gplar`.
         width: GPs of a hidden layer.
         depth: layers.
         lengthscale: start value over the inputs; a tenth of their range if None.
+        whiten, inner, samples, importance, seed: see `gplar`.
+
+    >>> import mogp
+    >>> data = mogp.MultiOutputData.from_arrays([[0.0], [0.5], [1.0]], [0.0, 0.4, 0.9], names=["y"])
+    >>> model = dgp(data, width=2, depth=3, inducing=3)
+    >>> [component.copies for component in model.components]
+    [2, 2, 1]
     """
     if width < 1 or depth < 1:
         raise ValueError(f"width={width}, depth={depth}; both must be at least one.")
-    setting = set_up(data, None, likelihoods, inducing, None, noise, seed)
+    given = Given.checked(
+        data, likelihood, None, inducing, None, noise, seed, whiten=whiten, inner=inner,
+        samples=samples, importance=importance,
+    )  # fmt: skip
+    setting = set_up(data, given)
     rng, D, J = np.random.default_rng(seed), data.input_dim, len(setting.order)
     over_x = setting.kernels.input_lengthscale if lengthscale is None else [lengthscale] * D
     components, sets = [], []
@@ -287,39 +312,53 @@ def dgp(
         components.append(Component(kernel, tuple((c,) for c in before), copies=copies))
         sets.append(np.hstack([setting.Z, 2 * rng.standard_normal((len(setting.Z), hidden))]))
     functions = [{(depth - 1) * width + j: 1.0} for j in range(J)]
-    return _chain(data, setting, components, functions, sets, None, seed, how)
+    return setting.chain(data, components, functions, sets)
 
 
 def igp(
     data: MultiOutputData,
-    kernels: LayerKernels | None = None,
-    likelihoods: Likelihoods | None = None,
+    likelihood: Likelihoods | None = None,
     *,
+    kernel: LayerKernels | None = None,
     inducing: int | npt.ArrayLike = 100,
     noise: float = 0.01,
+    whiten: bool = True,
+    inner: float = 1e-5,
+    samples: int = 1,
+    importance: bool = False,
     seed: int = 0,
-    **how: Any,
 ) -> LatentChain:
     """Independent GPs: no function reads another, and the bound is the sum of those of single
     outputs.
 
-    components  a GP for each latent function, over the inputs: the first layer of `kernels`
+    components  a GP for each latent function, over the inputs: the first layer of `kernel`
     inducing    a grid or k-means for each, trained
     posterior   full, from the prior
     likelihood  one for each output
 
     Args:
-        data, kernels, likelihoods, inducing, noise, seed, how: see `gplar`.
+        data, likelihood, kernel, inducing, noise: see `gplar`.
+        whiten, inner, samples, importance, seed: see `gplar`.
+
+    >>> import mogp
+    >>> data = mogp.MultiOutputData.from_arrays([[0.0], [0.5], [1.0]], [0.0, 0.4, 0.9], names=["y"])
+    >>> model = igp(data, inducing=3)
+    >>> model.num_gps, model.num_inducing
+    (1, 3)
     """
-    setting = set_up(data, kernels, likelihoods, inducing, None, noise, seed)
+    given = Given.checked(
+        data, likelihood, kernel, inducing, None, noise, seed, whiten=whiten, inner=inner,
+        samples=samples, importance=importance,
+    )  # fmt: skip
+    setting = set_up(data, given)
     J = len(setting.order)
     components = [Component(setting.kernels.layer(0)) for _ in range(J)]
     functions = [{j: 1.0} for j in range(J)]
-    return _chain(data, setting, components, functions, [setting.Z] * J, None, seed, how)
+    return setting.chain(data, components, functions, [setting.Z] * J)
 
 
 def _forward(
-    data: MultiOutputData, setting: Setting, strategy: str, start: Start, seed: int
+    data: MultiOutputData, setting: Setting, strategy: str, start: Start
 ) -> tuple[list[Component], list[Array | None], list[Array], Array | None]:
     """Components of a chain in the order of the setting, their inducing inputs and means, and the
     shared inputs.
@@ -329,7 +368,7 @@ def _forward(
         Component(setting.kernels.layer(p), tuple((i,) for i in range(p))) for p in range(J)
     ]
     if strategy == "A":
-        sets, means = zip(*closed_rows(setting, len(setting.Z), data.X, seed), strict=True)
+        sets, means = zip(*closed_rows(setting, data.X), strict=True)
         return components, list(sets), list(means), None
     if strategy not in ("B", "C"):
         raise ValueError(f'strategy={strategy!r}; expected "A", "B" or "C".')
@@ -361,42 +400,3 @@ def _by_function(setting: Setting, means: Sequence[Array]) -> Array:
     columns = np.empty((len(means[0]), len(setting.order)))
     columns[:, list(setting.order)] = np.transpose(means)
     return columns
-
-
-def _one_column(kernels: LayerKernels, kind: str) -> Kernel:
-    """A kernel over one column with the terms of a kind of layer."""
-    terms: list[Kernel] = []
-    if "nonlinear" in kind:
-        shape = {"lengthscales": kernels.output_lengthscale}
-        rq = kernels.nonlinear == "rq"
-        terms.append(
-            RationalQuadratic(alpha=kernels.alpha, **shape) if rq else SquaredExponential(**shape)
-        )
-    if kind.startswith("linear"):
-        terms.append(Linear(variance=kernels.linear_variance))
-    return terms[0] if len(terms) == 1 else terms[0] + terms[1]
-
-
-def _chain(
-    data: MultiOutputData,
-    setting: Setting,
-    components: Sequence[Component],
-    functions: Sequence[dict[int, float]],
-    sets: Sequence[Any],
-    shared: Array | None,
-    seed: int,
-    how: dict[str, Any],
-) -> LatentChain:
-    return LatentChain(
-        components,
-        functions,
-        setting.likelihood,
-        sets,
-        shared,
-        input_dim=data.input_dim,
-        names=data.schema,
-        location=setting.location,
-        scale=setting.scale,
-        seed=seed,
-        **how,
-    )

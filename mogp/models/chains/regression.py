@@ -4,10 +4,9 @@ kernels of a form.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import gpflow
@@ -15,33 +14,15 @@ import numpy as np
 import tensorflow as tf
 from gpflow.config import as_context, config
 from gpflow.kernels import Kernel
-from scipy.optimize import OptimizeResult, minimize
 
 from mogp.data import Array
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.kernels.stack import form_of, key
 from mogp.linalg import cholesky, cholesky_and_jitter, log_evidence
-from mogp.optimizers.line_search import StepsBack
+from mogp.optimizers import Search
 
 LEAST, MOST = 1e-8, 1e8
 _NUMBERS_AT_ONCE = 1 << 24
-
-
-@dataclass(frozen=True)
-class Steps:
-    """What training a regression did.
-
-    Attributes:
-        evidence: the log evidence, or its bound, after every step.
-        seconds: time it took.
-        message: why it ended, in SciPy's words.
-        refused: points tried that could not be evaluated.
-    """
-
-    evidence: Array
-    seconds: float
-    message: str
-    refused: int
 
 
 class Solved(NamedTuple):
@@ -111,47 +92,6 @@ class Regression(gpflow.Module):
         """The log evidence of the targets, or with inducing inputs the bound on it."""
         logs, sizes = self._logarithms()
         return -float(self._objective()(*self._tensors(), tf.constant(logs), sizes)[0])
-
-    def fit(self, steps: int) -> Steps:
-        """Train the trainable parameters by at most `steps` steps of L-BFGS on their logarithms,
-        from where they are.
-
-        Parameters stay between 1e-8 and 1e8.
-        """
-        began = time.perf_counter()
-        logs, sizes = self._logarithms()
-        within = (np.log(LEAST), np.log(MOST))
-        free = np.repeat([p.trainable for p in self._parameters], sizes)
-        compiled, given, each = self._objective(), self._tensors(), tf.constant(sizes)
-
-        def objective(x: Array) -> tuple[Array, Array]:
-            logs[free] = x
-            found = compiled(*given, tf.constant(logs), each).numpy().astype(float)
-            return found[0], found[1:][free]
-
-        def after_step(intermediate_result: OptimizeResult) -> None:
-            trace.append(-float(intermediate_result.fun))
-
-        trace: list[float] = []
-        safe = StepsBack(objective)
-        message = "no parameter is trainable"
-        if free.any():
-            result = minimize(
-                safe,
-                np.clip(logs[free].astype(float), *within),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[within] * int(free.sum()),
-                callback=after_step,
-                options={"maxiter": steps, "maxfun": 20 * steps},
-            )
-            message = str(result.message)
-            logs[free] = result.x
-            for p, part in zip(
-                self._parameters, np.split(logs, np.cumsum(sizes)[:-1]), strict=True
-            ):
-                p.unconstrained_variable.assign(part.reshape(p.shape))
-        return Steps(np.asarray(trace), time.perf_counter() - began, message, safe.refused)
 
     @property
     def _parameters(self) -> list[gpflow.Parameter]:
@@ -302,6 +242,54 @@ class Regression(gpflow.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_solved": None}
+
+
+class LogSearch(Search):
+    """The negative log evidence of a regression, over the logarithms of its trainable parameters.
+
+    Parameters stay between 1e-8 and 1e8. `read` comes first: it takes the data as they are then.
+
+    Args:
+        layer: the regression.
+    """
+
+    def __init__(self, layer: Regression) -> None:
+        self._layer = layer
+        self._free = self._trainable()
+
+    def read(self) -> Array:
+        """The logarithms of the trainable parameters, one after the other."""
+        layer = self._layer
+        self._logs, self._sizes = layer._logarithms()
+        self._given = (*layer._tensors(), tf.constant(self._sizes))
+        self._objective = layer._objective()
+        self._free = self._trainable()
+        return np.asarray(self._logs[self._free], float)
+
+    def at(self, x: Array) -> tuple[Array, Array]:
+        """The negative log evidence, and its gradient."""
+        self._logs[self._free] = x
+        *data, sizes = self._given
+        found = self._objective(*data, tf.constant(self._logs), sizes).numpy().astype(float)
+        return found[0], found[1:][self._free]
+
+    def write(self, x: Array) -> None:
+        """Set the parameters to exponentials of `x`."""
+        self._logs[self._free] = x
+        parts = np.split(self._logs, np.cumsum(self._sizes)[:-1])
+        for p, part in zip(self._layer._parameters, parts, strict=True):
+            p.unconstrained_variable.assign(part.reshape(p.shape))
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Logarithms of 1e-8 and 1e8, for each."""
+        return [(float(np.log(LEAST)), float(np.log(MOST)))] * int(self._free.sum())
+
+    def _trainable(self) -> Array:
+        """`[numbers]`: whether each is trained."""
+        parameters = self._layer._parameters
+        sizes = [int(np.prod(p.shape)) for p in parameters]
+        return np.repeat([p.trainable for p in parameters], sizes)
 
 
 _COMPILED: dict[Any, Callable[..., tf.Tensor]] = {}

@@ -4,7 +4,8 @@ from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,104 +18,191 @@ from mogp.data import Array, MultiOutputData
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import Gaussian, PerOutput
 from mogp.models.chains.chain import LatentChain
-from mogp.models.chains.gpar import GPAR, inducing_inputs
-from mogp.models.lengthscales import start_lengthscales
+from mogp.models.chains.gpar import GPAR
+from mogp.models.chains.structure import Component
+from mogp.models.chains.values import inducing_inputs, layer_kernels
+from mogp.optimizers import LBFGS
+from mogp.optimizers.quiet import minimise
 
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
 Start: TypeAlias = Literal["gpar", "zero"] | npt.ArrayLike | Any
-"""Means at the inducing inputs: those of a GPAR fitted here, zeros, an array `[M, J]`, or a fitted
-GPAR.
+"""Means at the inducing inputs: those of a GPAR that is fitted before the first step of training,
+zeros, an array `[M, J]`, or those of a fitted GPAR.
 """
 Order: TypeAlias = Sequence[int | str] | None
 
 SANE = {"variance": (1e-6, 1e6), "lengthscales": (1e-3, 1e4), "alpha": (1e-3, 1e3)}
 """Ranges of kernel parameters that are taken over: those of terms that GPAR has no use for run off
 to 1e-8 or 1e8, where gradients through sampled paths overflow."""
+NEAR_ZERO = 1e-4
+"""Standard deviations of posteriors that start at given means."""
 MOST_EXACT = 500
 """Rows up to which the GPAR of a start is exact."""
+
+
+class Given(NamedTuple):
+    """What all constructors of the family are given; see `gplar`."""
+
+    likelihood: Likelihoods | None
+    kernel: LayerKernels
+    inducing: Array
+    order: Order
+    noise: float
+    seed: int
+    whiten: bool
+    inner: float
+    samples: int
+    importance: bool
+
+    @classmethod
+    def checked(
+        cls,
+        data: MultiOutputData,
+        likelihood: Likelihoods | None,
+        kernel: LayerKernels | None,
+        inducing: int | npt.ArrayLike,
+        order: Order,
+        noise: float,
+        seed: int,
+        **how: Any,
+    ) -> Given:
+        """With kernels and inducing inputs filled in."""
+        recipe, Z = layer_kernels(data, kernel), inducing_inputs(data, inducing, seed)
+        return cls(likelihood, recipe, Z, order, noise, seed, **how)
 
 
 class Setting(NamedTuple):
     """What the constructors of the family have in common.
 
     Attributes:
+        given: by the caller.
         likelihood: of each output.
-        kernels: the recipe of the layers.
         order: the latent functions, in the order of the chain.
-        Z: `[M, P]` inducing inputs.
         location, scale: of the targets of each output.
         reals: `[rows of X, J]` a real number for each function where its output was observed, NaN
             elsewhere.
     """
 
+    given: Given
     likelihood: PerOutput
-    kernels: LayerKernels
     order: tuple[int, ...]
-    Z: Array
     location: Array
     scale: Array
     reals: Array
 
+    @property
+    def kernels(self) -> LayerKernels:
+        """The recipe of the layers."""
+        return self.given.kernel
 
-def set_up(
-    data: MultiOutputData,
-    kernels: LayerKernels | None,
-    likelihoods: Likelihoods | None,
-    inducing: int | npt.ArrayLike,
-    order: Order,
-    noise: float,
-    seed: int,
-) -> Setting:
-    """Fill in what was not given, and check what was."""
-    likelihood = _per_output(data, likelihoods, noise)
-    if kernels is None:
-        kernels = LayerKernels(
-            data.input_dim, input_lengthscale=start_lengthscales(data.X, "columns")
+    @property
+    def Z(self) -> Array:
+        """`[M, P]` inducing inputs."""
+        return self.given.inducing
+
+    def chain(
+        self,
+        data: MultiOutputData,
+        components: Sequence[Component],
+        functions: Sequence[dict[int, float]],
+        sets: Sequence[Any],
+        shared: Array | None = None,
+    ) -> LatentChain:
+        """The chain of these components; see `LatentChain`."""
+        given = self.given
+        return LatentChain(
+            components,
+            functions,
+            self.likelihood,
+            sets,
+            shared,
+            input_dim=data.input_dim,
+            names=data.schema,
+            location=self.location,
+            scale=self.scale,
+            whiten=given.whiten,
+            inner=given.inner,
+            samples=given.samples,
+            importance=given.importance,
+            seed=given.seed,
         )
-    if kernels.input_dim != data.input_dim:
-        raise ValueError(
-            f"the kernels read {kernels.input_dim} input columns, the data have {data.input_dim}."
-        )
+
+
+def set_up(data: MultiOutputData, given: Given) -> Setting:
+    """Fill in what depends on the targets, and check it."""
+    likelihood = _per_output(data, given.likelihood, given.noise)
     location, scale = _units(data, likelihood)
     return Setting(
+        given=given,
         likelihood=likelihood,
-        kernels=kernels,
-        order=_order(data, likelihood, order),
-        Z=inducing_inputs(data, inducing, seed),
+        order=_order(data, likelihood, given.order),
         location=location,
         scale=scale,
         reals=_reals(data, likelihood, location, scale),
     )
 
 
-def begin(data: MultiOutputData, setting: Setting, start: Start) -> Any:
-    """What `start` stands for: a fitted GPAR (with the inducing inputs, for many rows), or means
-    `[M, J]`.
+def with_start(
+    build: Callable[..., LatentChain], data: MultiOutputData, starts: Sequence[Start]
+) -> LatentChain:
+    """A chain with a closed-form start; where GPARs are to be fitted, `MOGP.start` does it.
+
+    Args:
+        build: makes the chain, of the data and `train`: whether GPARs are to be fitted now.
+        data: observations.
+        starts: that the chain depends on.
+    """
+    model = build(data, train=False)
+    if any(takes_training(start) for start in starts):
+        model._prepare = partial(build, train=True)
+    return model
+
+
+def takes_training(start: Start) -> bool:
+    """Whether there are no means before a GPAR was fitted."""
+    return isinstance(start, str) and start == "gpar"
+
+
+def begin(data: MultiOutputData, setting: Setting, start: Start, train: bool) -> Any:
+    """What `start` stands for: a fitted GPAR, or means `[M, J]`.
+
+    Args:
+        data: observations.
+        setting: of the chain.
+        start: see `gplar`.
+        train: whether "gpar" fits one (with the inducing inputs, for many rows); zeros for now if
+            not.
     """
     if not isinstance(start, str):
         return start
-    if start == "zero":
-        return np.zeros((len(setting.Z), len(setting.order)))
-    if start != "gpar":
+    if start not in ("gpar", "zero"):
         raise ValueError(
             f"start={start!r}; expected 'gpar', 'zero', means [M, J] or a fitted GPAR."
         )
+    if start == "zero" or not train:
+        return np.zeros((len(setting.Z), len(setting.order)))
     columns = setting.reals[:, list(setting.order)]
     names = [f"function {j}" for j in setting.order]
     inducing = None if len(data.X) <= MOST_EXACT else setting.Z
-    gpar = GPAR(
-        MultiOutputData.from_arrays(data.X, columns, names=names),
-        setting.kernels,
-        inducing=inducing,
-    )
-    gpar.fit()
+    table = MultiOutputData.from_arrays(data.X, columns, names=names)
+    gpar = GPAR(table, setting.kernels, inducing=inducing)
+    for stage in gpar.stages(table):
+        minimise(stage.problem(), stage.optimizer or LBFGS())
     return gpar
+
+
+def check_adopted(starts: Sequence[Start]) -> None:
+    """Raise unless each start is a GPAR, or will be."""
+    if not all(isinstance(start, GPAR) or takes_training(start) for start in starts):
+        raise ValueError(
+            "adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one."
+        )
 
 
 def start_means(setting: Setting, start: Any) -> Array:
     """`[M, J]` means at the inducing inputs, by function, in the units of the model."""
     M, J = len(setting.Z), len(setting.order)
-    if hasattr(start, "posterior_means"):
+    if isinstance(start, GPAR):
         means = np.empty((M, J))
         means[:, list(setting.order)] = start.posterior_means(setting.Z)
         return means
@@ -128,7 +216,7 @@ def start_means(setting: Setting, start: Any) -> Array:
 
 
 def adopt_gpars(
-    model: LatentChain, gpars: Sequence[Any], orders: Sequence[Sequence[int]], least: float
+    model: LatentChain, gpars: Sequence[GPAR], orders: Sequence[Sequence[int]], least: float
 ) -> None:
     """Give the GPs of a chain the kernels of GPARs, one GPAR after the other, and Gaussian outputs
     their noise.
@@ -136,10 +224,6 @@ def adopt_gpars(
     The noise variance is the largest that a GPAR has found, and at least `least`: where a layer
     fits the data exactly, a path that strays a little would otherwise cost more than all else.
     """
-    if not all(isinstance(gpar, GPAR) for gpar in gpars):
-        raise ValueError(
-            "adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one."
-        )
     layers = [layer for gpar in gpars for layer in gpar.layers]
     for kernel, layer in zip(model.kernels, layers, strict=False):
         found = read_values(layer.kernel).items()
@@ -158,36 +242,36 @@ def adopt_gpars(
             likelihood.variance.assign(max(least, *found))
 
 
-def closed_rows(setting: Setting, count: int, X: Array, seed: int = 0) -> list[tuple[Array, Array]]:
+def closed_rows(setting: Setting, X: Array) -> list[tuple[Array, Array]]:
     """Strategy A: for each layer inducing inputs `[M, P + position]` and means `[M]` out of the
     observations.
 
     They are rows at which the outputs of all layers up to this one were observed, `M` of them for
-    every layer: `count`, or as many as the last layer has.
+    every layer: as many as inducing inputs, or as the last layer has.
     """
     values = setting.reals[:, list(setting.order)]
     closed = [
         np.flatnonzero(np.isfinite(values[:, : p + 1]).all(1)) for p in range(values.shape[1])
     ]
-    M = min(count, len(closed[-1]))
+    M = min(len(setting.Z), len(closed[-1]))
     if M == 0:
         raise ValueError(
             "no input has all outputs observed, so inducing points cannot be taken from the"
             " observations (strategy 'A'); use strategy 'B' or 'C'."
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(setting.given.seed)
     picked = [np.sort(rng.choice(rows, M, replace=False)) for rows in closed]
     return [
         (np.hstack([X[rows], values[rows, :p]]), values[rows, p]) for p, rows in enumerate(picked)
     ]
 
 
-def _per_output(data: MultiOutputData, likelihoods: Likelihoods | None, noise: float) -> PerOutput:
-    if likelihoods is None:
-        likelihoods = {name: Gaussian(noise) for name in data.names}
-    likelihood = PerOutput([likelihoods] if isinstance(likelihoods, Likelihood) else likelihoods)
-    likelihood.check(data)
-    return likelihood
+def _per_output(data: MultiOutputData, likelihood: Likelihoods | None, noise: float) -> PerOutput:
+    if likelihood is None:
+        likelihood = {name: Gaussian(noise) for name in data.names}
+    each = PerOutput([likelihood] if isinstance(likelihood, Likelihood) else likelihood)
+    each.check(data)
+    return each
 
 
 def _order(data: MultiOutputData, likelihood: PerOutput, order: Order) -> tuple[int, ...]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gpflow
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
 import mogp
 from mogp import MultiOutputData
+from mogp.errors import UnsupportedError
 from mogp.kernels import LayerKernels
-from mogp.models import GPAR, greedy_order
+from mogp.models import GPAR, gplar
+from mogp.optimizers import LBFGS, Adam, NaturalAdam
+from mogp.training import greedy_order
 
 N, NOISE = 14, 0.05
 NAMES = ("first", "second", "third")
@@ -32,8 +36,16 @@ CLOSED = Y.copy()
 CLOSED[9:, 1:], CLOSED[5:9, 2] = np.nan, np.nan
 
 
+def data_of(Y):
+    return MultiOutputData.from_arrays(X, Y, names=NAMES)
+
+
 def model_of(Y, kernels=KERNELS, **options):
-    return GPAR(MultiOutputData.from_arrays(X, Y, names=NAMES), kernels, **{"noise": NOISE, **options})
+    return GPAR(data_of(Y), kernels, **{"noise": NOISE, **options})
+
+
+def fitted(model, data, steps=1000, **how):
+    return mogp.fit(model, data, steps=steps, progress=False, **how)
 
 
 def se(A, B, lengthscale):
@@ -221,21 +233,129 @@ def test_training_raises_every_evidence_and_leaves_fixed_parameters_alone():
     before = model.log_evidence()
     lengthscales = model.layer("second").kernel.kernels[0].lengthscales
     gpflow.set_trainable(lengthscales, False)
-    history = model.fit(15)
+    history = fitted(model, data_of(GAPS), 15)
     after = model.log_evidence()
     assert after["first"] > before["first"]
-    for name, layer in history.layers.items():
-        assert (np.diff(layer.evidence) >= -1e-9).all()
-        np.testing.assert_allclose(layer.evidence[-1], after[name], rtol=1e-9)
+    assert list(history.frame()["stage"].unique()) == list(NAMES)
+    for name, layer in history.frame().groupby("stage"):
+        assert (np.diff(layer["elbo"]) >= -1e-9).all()
+        np.testing.assert_allclose(layer["elbo"].iloc[-1], after[name], rtol=1e-9)
     np.testing.assert_allclose(lengthscales, [0.3])
     assert history.steps == len(history.frame()) <= 45
     assert "first" in str(history)
 
 
+@pytest.mark.parametrize("inducing", [None, 5])
+def test_fit_takes_the_steps_of_lbfgs_on_the_evidence_of_each_layer(inducing):
+    """An independent search: SciPy on `-layer.evidence()`, with differences in place of gradients."""
+    model, other = (model_of(GAPS, inducing=inducing) for _ in range(2))
+    fitted(model, data_of(GAPS), 4)
+    for position in range(len(NAMES)):
+        other.propagate()
+        layer = other.layers[position]
+        parameters = [layer.likelihood.variance, *layer.kernel.parameters]
+        sizes = [int(np.prod(p.shape)) for p in parameters]
+
+        def loss(x, parameters=parameters, sizes=sizes, layer=layer):
+            for p, part in zip(parameters, np.split(x, np.cumsum(sizes)[:-1]), strict=True):
+                p.unconstrained_variable.assign(part.reshape(p.shape))
+            return -layer.evidence()
+
+        start = np.concatenate([p.unconstrained_variable.numpy().reshape(-1) for p in parameters])
+        bounds = [(np.log(1e-8), np.log(1e8))] * len(start)
+        options = {"maxiter": 4, "maxfun": 1000}
+        loss(minimize(loss, start, method="L-BFGS-B", jac="3-point", bounds=bounds, options=options).x)
+    np.testing.assert_allclose(list(model.log_evidence().values()), list(other.log_evidence().values()), rtol=1e-4)
+    for layer, same in zip(model.layers, other.layers, strict=True):
+        np.testing.assert_allclose(layer.noise, same.noise, rtol=1e-3)
+
+
+def test_layers_are_up_to_date_after_a_fit():
+    model = model_of(GAPS)
+    fitted(model, data_of(GAPS), 4)
+    after = model.log_evidence()
+    model.propagate()
+    assert model.log_evidence() == after
+
+
+def test_parameters_set_by_hand_before_a_fit_are_kept():
+    model = model_of(GAPS)
+    for layer in model.layers:
+        layer.likelihood.variance.assign(0.3)
+        gpflow.set_trainable(layer.likelihood.variance, False)
+    model.layer("first").kernel.lengthscales.assign([0.7])
+    gpflow.set_trainable(model.layer("first").kernel, False)
+    history = fitted(model, data_of(GAPS), 3)
+    np.testing.assert_allclose([float(layer.noise) for layer in model.layers], 0.3)
+    np.testing.assert_allclose(model.layer("first").kernel.lengthscales, [0.7])
+    assert history.stages[0].steps == 0
+    assert "no parameter is trainable" in history.stages[0].message
+
+
+def test_a_monitor_that_asks_for_predictions_changes_nothing():
+    model, watched = model_of(GAPS), model_of(GAPS)
+    history = fitted(model, data_of(GAPS), 4)
+    seen = fitted(watched, data_of(GAPS), 4, monitor=lambda: {"all": watched.elbo()}, every=1)
+    np.testing.assert_array_equal(history.elbo, seen.elbo)
+    assert seen.monitored[-1]["all"] == watched.elbo() == model.elbo()
+
+
+def test_other_data_mini_batches_and_other_optimisers_are_refused():
+    model = model_of(GAPS)
+    for call in (fitted, lambda m, data: m.elbo(data), lambda m, data: m.training_loss(data)):
+        with pytest.raises(ValueError, match="GPAR holds its data: build a new one"):
+            call(model, data_of(Y))
+    assert model.elbo(data_of(GAPS)) == model.elbo() == -model.training_loss()
+    with pytest.raises(UnsupportedError, match=r"no mini-batches.*use gplar"):
+        fitted(model, data_of(GAPS), batch_size=3)
+    for optimizer in (Adam(), NaturalAdam()):
+        with pytest.raises(UnsupportedError, match="trained by LBFGS, not by"):
+            fitted(model, data_of(GAPS), optimizer=optimizer)
+    history = fitted(model, data_of(GAPS), 5, optimizer=LBFGS({"maxfun": 3}))
+    assert all("EVALUATIONS EXCEEDS LIMIT" in stage.message for stage in history.stages)
+
+
+class CrashError(Exception):
+    """Ends a run in the middle."""
+
+
+def test_a_checkpoint_continues_at_its_layer(tmp_path, monkeypatch):
+    """Layers before it are as they were, and it reads what they say."""
+    monkeypatch.setattr("mogp.training.state.SECONDS_BETWEEN_REPORTS", -1.0)
+    data, path, looks = data_of(GAPS), tmp_path / "run.npz", []
+    whole, begun, resumed = (model_of(GAPS) for _ in range(3))
+    expected = fitted(whole, data, 6)
+
+    def crash():
+        looks.append(begun.elbo())
+        if len(looks) == 1 + 6 + 4:
+            raise CrashError
+        return {}
+
+    with pytest.raises(CrashError):
+        fitted(begun, data, 6, checkpoint=path, monitor=crash, every=1)
+    resumed.elbo()  # what layers read before the checkpoint was found must not stay
+    history = fitted(resumed, data, 6, checkpoint=path)
+    np.testing.assert_array_equal(history.elbo[: 6 + 3], expected.elbo[: 6 + 3])
+    assert [(stage.name, stage.steps) for stage in history.stages] == [(name, 6) for name in NAMES]
+    np.testing.assert_array_equal(resumed.layers[0].kernel.lengthscales, whole.layers[0].kernel.lengthscales)
+    np.testing.assert_array_equal(resumed.layers[1].X, whole.layers[1].X)
+    np.testing.assert_allclose(history.elbo[-1], resumed.log_evidence()["third"], rtol=1e-9)
+
+
+def test_without_kernels_layers_have_those_of_gplar():
+    data = data_of(GAPS)
+    gpar, chain = GPAR(data), gplar(data, inducing=4, start="zero")
+    for layer, kernel in zip(gpar.layers, chain.kernels, strict=True):
+        expected = gpflow.utilities.read_values(kernel)
+        for name, value in gpflow.utilities.read_values(layer.kernel).items():
+            np.testing.assert_allclose(value, expected[name])
+
+
 def test_training_finds_the_optimum_that_gpflow_finds():
     data = MultiOutputData.from_arrays(X, Y[:, :1], names=["first"])
     model = GPAR(data, LayerKernels(1, input_lengthscale=0.3), noise=NOISE)
-    model.fit()
+    fitted(model, data)
     exact = gpflow.models.GPR(
         (X, standardised(Y[:, :1])), gpflow.kernels.SquaredExponential(lengthscales=0.3), noise_variance=NOISE
     )
@@ -304,7 +424,7 @@ def test_the_last_of_one_hot_classes_is_a_linear_function_of_the_others():
     label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.3)
     data = MultiOutputData.from_arrays(x, np.eye(3)[label], names=["a", "b", "c"])
     model = GPAR(data, LayerKernels(2, "linear", input_lengthscale=0.5, linear_variance=0.01), replace=False)
-    model.fit(200)
+    fitted(model, data, 200)
     on_inputs, linear = model.layer("c").kernel.kernels
     assert float(model.layer("c").noise) < 1e-6
     assert on_inputs.variance.numpy() < 1e-5 < 0.1 < linear.variance.numpy().min()
@@ -324,13 +444,13 @@ def test_a_greedy_order_takes_the_best_conditional_at_every_position():
         here = scores[scores["position"] == position]
         assert here.loc[here["evidence"].idxmax(), "output"] == name == here.loc[here["chosen"], "output"].item()
     model = GPAR(data, KERNELS, order=found.order, noise=NOISE)
-    model.fit(5)
+    fitted(model, data, 5)
     np.testing.assert_allclose(found.evidence, model.elbo(), rtol=1e-6)
 
 
 def test_a_saved_model_predicts_the_same(tmp_path):
     model = model_of(GAPS)
-    model.fit(3)
+    fitted(model, data_of(GAPS), 3)
     again = mogp.load(mogp.save(model, tmp_path / "chain.mogp"))
     for a, b in zip(model.predict_y(X[:3]), again.predict_y(X[:3]), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -347,7 +467,7 @@ def test_predictions_come_as_a_table():
 def test_repeated_inputs_and_repeated_observations_are_used():
     data = MultiOutputData.from_list([([0.0, 0.0, 1.0], [1.0, 3.0, 0.0]), ([0.0, 1.0], [5.0, 2.0])], names=["a", "b"])
     model = GPAR(data, LayerKernels(1, "linear"), noise=0.1)
-    model.fit(20)
+    fitted(model, data, 20)
     assert np.isfinite(model.elbo())
     assert abs(float(model.predict_f([[0.0]], "a").mean[0, 0]) - 2.0) < 0.7
 
@@ -361,12 +481,12 @@ def test_constant_targets_are_left_unscaled():
 def test_float32_is_honoured():
     with gpflow.config.as_context(gpflow.config.Config(float=np.float32, jitter=1e-4)):
         model = model_of(GAPS)
-        model.fit(3)
+        fitted(model, data_of(GAPS), 3)
         assert model.predict_y(X[:3]).mean.dtype == np.float32
         assert model.samples(X[:3], 2).dtype == np.float32
         single = model.posterior_means(X)
     double = model_of(GAPS)
-    double.fit(3)
+    fitted(double, data_of(GAPS), 3)
     np.testing.assert_allclose(single, double.posterior_means(X), atol=1e-3)
 
 
@@ -387,6 +507,6 @@ def test_wrong_uses_are_named():
     wide = MultiOutputData.from_list([(X, Y[:, :2])], names=["wide"])
     with pytest.raises(ValueError, match="one target column an output; wide has more"):
         GPAR(wide, LayerKernels(1))
-    for call in (lambda m: m.fit(0), lambda m: m.samples(X, 0), lambda m: m.paths(X, samples=0)):
+    for call in (lambda m: fitted(m, data, 0), lambda m: m.samples(X, 0), lambda m: m.paths(X, samples=0)):
         with pytest.raises(ValueError, match="at least one"):
             call(model_of(Y))

@@ -290,8 +290,8 @@ def test_bidirectional_sum_whose_way_back_is_nothing_is_the_forward_chain():
     """T13."""
     data, noise = observed(), normal(6, 2, 9)
     start = np.sin(5 * Z) * np.ones(3)
-    forward = gplar(data, recipe(), strategy="B", inducing=Z, start=start, inner=0.0)
-    both = bi_gplar(data, recipe(), strategy="B", inducing=Z, start=start, combine="sum", inner=0.0)
+    forward = gplar(data, kernel=recipe(), strategy="B", inducing=Z, start=start, inner=0.0)
+    both = bi_gplar(data, kernel=recipe(), strategy="B", inducing=Z, start=start, combine="sum", inner=0.0)
     for kernel, same in zip(both.kernels[:3], forward.kernels, strict=True):
         gpflow.utilities.multiple_assign(kernel, gpflow.utilities.read_values(same))
     for kernel in both.kernels[3:]:
@@ -436,7 +436,7 @@ def test_outputs_of_many_kinds_train_together_and_keep_their_gradients_finite():
         "binary": gpflow.likelihoods.Bernoulli(),
     }
     model = gplar(
-        data, recipe(), kinds, inducing=4, start="zero", order=["binary", "class", "real", "count", "varying"]
+        data, kinds, kernel=recipe(), inducing=4, start="zero", order=["binary", "class", "real", "count", "varying"]
     )
     assert model.num_gps == 8
     with tf.GradientTape() as tape:
