@@ -204,7 +204,7 @@ MIXES = (
         "SVGP",
         "SVGP",
         small.real,
-        lambda d: SparseMOGP(Independent(unit_kernels(1, d.input_dim)), _points(d, 1), _gaussians(d)),
+        lambda d: SparseMOGP(Independent(unit_kernels(1, d.input_dim)), _points(d, 1), _gaussians(d), names=d.names),
         NO_REPLICAS | ONE_OUTPUT,
         gaussian=True,
     ),
@@ -221,7 +221,7 @@ MIXES = (
         "Independent GPs (IGP)",
         "IGP",
         small.reals,
-        lambda d: SparseMOGP(Independent(unit_kernels(3, d.input_dim)), _points(d, 3), _gaussians(d)),
+        lambda d: SparseMOGP(Independent(unit_kernels(3, d.input_dim)), _points(d, 3), _gaussians(d), names=d.names),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -247,7 +247,9 @@ MIXES = (
         "ICM, LMC, sparse",
         "LMC",
         small.reals,
-        lambda d: SparseMOGP(LMC(unit_kernels(2, d.input_dim), functions=3), _points(d, 2), _gaussians(d)),
+        lambda d: SparseMOGP(
+            LMC(unit_kernels(2, d.input_dim), functions=3), _points(d, 2), _gaussians(d), names=d.names
+        ),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -255,7 +257,9 @@ MIXES = (
         "ICM, LMC, sparse",
         "ICM",
         small.reals,
-        lambda d: SparseMOGP(ICM(unit_kernels(1, d.input_dim)[0], 3, 2), _points(d, None), _gaussians(d)),
+        lambda d: SparseMOGP(
+            ICM(unit_kernels(1, d.input_dim)[0], 3, 2), _points(d, None), _gaussians(d), names=d.names
+        ),
         NO_REPLICAS,
         gaussian=True,
     ),
