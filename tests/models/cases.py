@@ -141,6 +141,10 @@ def _points(data: Data, sets: int | None) -> Any:
     return kmeans_points(data, 3, sets=sets)
 
 
+def _units(data: Data, number: int) -> Any:
+    return unit_kernels(number, data.input_dim)
+
+
 def _numbers(names: tuple[str, ...]) -> dict[str, int]:
     """How many classes each output has."""
     return {name: len(CLASSES[name]) for name in names}
@@ -204,7 +208,7 @@ MIXES = (
         "SVGP",
         "SVGP",
         small.real,
-        lambda d: SparseMOGP(Independent(unit_kernels(1, d.input_dim)), _points(d, 1), _gaussians(d), names=d.names),
+        lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), _gaussians(d), names=d.names),
         NO_REPLICAS | ONE_OUTPUT,
         gaussian=True,
     ),
@@ -212,16 +216,14 @@ MIXES = (
         "SVGP",
         "SVGP, parsimonious, Bernoulli",
         small.answer,
-        lambda d: SparseMOGP(
-            Independent(unit_kernels(1, d.input_dim)), _points(d, 1), Bernoulli(), Parsimonious(), names=d.names
-        ),
+        lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), Bernoulli(), Parsimonious(), names=d.names),
         NO_REPLICAS | ONE_OUTPUT,
     ),
     Case(
         "Independent GPs (IGP)",
         "IGP",
         small.reals,
-        lambda d: SparseMOGP(Independent(unit_kernels(3, d.input_dim)), _points(d, 3), _gaussians(d), names=d.names),
+        lambda d: SparseMOGP(Independent(_units(d, 3)), _points(d, 3), _gaussians(d), names=d.names),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -229,7 +231,7 @@ MIXES = (
         "ICM, LMC, exact",
         "LMC, exact",
         small.reals,
-        lambda d: ExactLMC(d, unit_kernels(2, d.input_dim)),
+        lambda d: ExactLMC(d, _units(d, 2)),
         NO_REPLICAS,
         gaussian=True,
         holds_data=True,
@@ -238,7 +240,7 @@ MIXES = (
         "ICM, LMC, exact",
         "ICM, exact, rank 2",
         small.reals,
-        lambda d: ExactLMC(d, unit_kernels(1, d.input_dim), rank=2),
+        lambda d: ExactLMC(d, _units(d, 1), rank=2),
         NO_REPLICAS,
         gaussian=True,
         holds_data=True,
@@ -247,9 +249,7 @@ MIXES = (
         "ICM, LMC, sparse",
         "LMC",
         small.reals,
-        lambda d: SparseMOGP(
-            LMC(unit_kernels(2, d.input_dim), functions=3), _points(d, 2), _gaussians(d), names=d.names
-        ),
+        lambda d: SparseMOGP(LMC(_units(d, 2), functions=3), _points(d, 2), _gaussians(d), names=d.names),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -257,9 +257,7 @@ MIXES = (
         "ICM, LMC, sparse",
         "ICM",
         small.reals,
-        lambda d: SparseMOGP(
-            ICM(unit_kernels(1, d.input_dim)[0], 3, 2), _points(d, None), _gaussians(d), names=d.names
-        ),
+        lambda d: SparseMOGP(ICM(_units(d, 1)[0], 3, 2), _points(d, None), _gaussians(d), names=d.names),
         NO_REPLICAS,
         gaussian=True,
     ),
