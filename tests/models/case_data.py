@@ -95,6 +95,11 @@ def mixed(kind: Kind, seed: int = 0) -> MultiOutputData:
     return table(kind, ["a", "b count", "colour"], seed)
 
 
+def tame(kind: Kind, seed: int = 0) -> MultiOutputData:
+    """Outputs of all sorts with bounded means: in a chain, an exponential has moments that draws do not show."""
+    return table(kind, ["a", "b yes", "colour"], seed)
+
+
 def colours(kind: Kind, seed: int = 0) -> MultiOutputData:
     """One output of three classes, with names."""
     return table(kind, ["colour"], seed)
