@@ -112,7 +112,7 @@ def randomise() -> Callable[[Any, int], None]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that share a long run go to one worker: all of `tests/chapters`, and all of `tests/site`.
+    """Tests that share a long run go to one worker: all of `tests/chapters`, all of `tests/site`, a case of a contract.
 
     (`xdist_group` would say the same, but pytest 9 no longer lets it.)
     """
@@ -120,6 +120,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByLongRun(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if "test_contract.py" in nodeid:
+                return nodeid.split("[")[-1].split(":")[0]
             folder = nodeid.removeprefix("tests/").split("/")[0]
             return folder if folder in ("chapters", "site") else nodeid
 

@@ -1,0 +1,622 @@
+"""Every model and variant of `data/models.csv` on small data, with what it cannot do: `test_contract.py` asks them all.
+
+A case is built in one line by the constructor that its row of the table names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import case_data as small
+import numpy as np
+from case_data import CLASSES, IMAGE, Data, Kind
+
+from mogp.inducing import kmeans_points
+from mogp.kernels import LayerKernels, Patches, unit_kernels
+from mogp.likelihoods import (
+    Bernoulli,
+    Gaussian,
+    HeteroscedasticGaussian,
+    Poisson,
+    Softmax,
+    ZeroInflatedPoisson,
+)
+from mogp.models import (
+    DHGP,
+    GPAR,
+    HGP,
+    ExactLMC,
+    SparseMOGP,
+    accgp,
+    additive_gplar,
+    bayesian_gplvm,
+    bi_gplar,
+    ccgp,
+    ccgp_cpm,
+    ccgp_vik,
+    ccgpma,
+    cgp,
+    cgpma,
+    dgp,
+    g_a,
+    g_m,
+    gplar,
+    hetmogp_cpm,
+    hetmogp_lmc,
+    hgp_ind,
+    hmogp_lv,
+    igp,
+    lmc_stacked,
+    lvmogp,
+    mg_m,
+    mlgpf,
+    mocgps_ar,
+    mogps_ar,
+    ovse,
+    ovse_linear,
+    robust_max,
+)
+from mogp.posteriors import Parsimonious
+from mogp.priors import ICM, LMC, Independent
+
+CALLS = (
+    "fit",
+    "names",
+    "columns",
+    "predict_f",
+    "full_cov",
+    "predict_y",
+    "predict_log_density",
+    "predict_f_samples",
+    "predict_y_samples",
+    "predict",
+    "predictions",
+    "replica",
+    "given",
+    "save and load",
+    "cite",
+    "plot",
+    "print",
+)
+"""What a model can be asked: the names by which a case lists what it cannot do."""
+
+NO_REPLICAS = {"replica": "its outputs have no replicas"}
+ONE_OUTPUT = {"given": "it has one output: there is nothing else to know"}
+NOT_GAUSSIAN = {"given": "targets are not Gaussian: the posterior given some of them has no closed form"}
+BY_LABEL = {"given": "labels that are known are told with given_labels"}
+NO_CONDITION = {"given": "latent variables of outputs, or outputs apart: a known target says nothing in closed form"}
+SUMS = {"given": "a function is a sum of GPs, of which only the sum is known"}
+PATHS = {"full_cov": "a mixture over paths; predict_f_samples draws jointly"}
+POINTS = {"full_cov": "scores are numbers without a covariance"}
+EVERY_CLASS = {"row": "every class needs a row"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model to be asked.
+
+    Attributes:
+        row: of `data/models.csv`; None for a baseline that the table does not list.
+        name: of the variant.
+        data: from a kind of data and a seed to small data that suit the model.
+        build: from data to the model, in one line.
+        exceptions: the calls the model cannot do, with the reason; it raises `UnsupportedError`.
+        refused: the kinds of data it cannot be built on, with the reason.
+        truth: for models of annotations, data that hold what they speak of.
+        gaussian: whether the predictive distribution of a target is Gaussian.
+        holds_data: whether it trains on nothing but the data it was built on.
+        sampled: whether predictions are averages over sampled paths.
+    """
+
+    row: str | None
+    name: str
+    data: Callable[[Kind, int], Data]
+    build: Callable[[Any], Any]
+    exceptions: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    truth: Callable[[Kind, int], Data] | None = None
+    gaussian: bool = False
+    holds_data: bool = False
+    sampled: bool = False
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of data it can be built on."""
+        return tuple(kind for kind in small.KINDS if kind not in self.refused)
+
+
+def _mixed() -> dict[str, Any]:
+    """Likelihoods of `case_data.mixed`."""
+    return {"a": HeteroscedasticGaussian(), "b count": Poisson(), "colour": Softmax(3)}
+
+
+def _tame() -> dict[str, Any]:
+    """Likelihoods of `case_data.tame`."""
+    return {"a": Gaussian(0.1), "b yes": Bernoulli(), "colour": Softmax(3)}
+
+
+def _gaussians(data: Data) -> dict[str, Any]:
+    return {name: Gaussian(0.1) for name in data.names}
+
+
+def _points(data: Data, sets: int | None) -> Any:
+    return kmeans_points(data, 3, sets=sets)
+
+
+def _units(data: Data, number: int) -> Any:
+    return unit_kernels(number, data.input_dim)
+
+
+def _numbers(names: tuple[str, ...]) -> dict[str, int]:
+    """How many classes each output has."""
+    return {name: len(CLASSES[name]) for name in names}
+
+
+_reps = partial(small.reals, replica="run")
+_TREE = [[0, 0], [0, 1], [1, 0], [1, 1]]
+_PATCHES = Patches(IMAGE, (3, 3))
+_COLOURS = len(CLASSES["colour"])
+
+CHAINED: tuple[Case, ...] = tuple(
+    Case(row, name, data, build, NO_REPLICAS | ONE_OUTPUT)
+    for row, name, data, build in [
+        (
+            "CGP",
+            "CGP",
+            small.real,
+            lambda d: cgp(d, HeteroscedasticGaussian(), inducing=3),
+        ),
+        (
+            "CCGP (CCGP-LMC)",
+            "CCGP",
+            small.real,
+            lambda d: ccgp(d, HeteroscedasticGaussian(), inducing=3),
+        ),
+        (
+            "CCGP (CCGP-LMC)",
+            "CCGP, zero-inflated, two copies",
+            small.count,
+            lambda d: ccgp(d, ZeroInflatedPoisson(), copies=2, inducing=3),
+        ),
+        (
+            "ACCGP",
+            "ACCGP",
+            small.real,
+            lambda d: accgp(d, HeteroscedasticGaussian(), inducing=3),
+        ),
+        (
+            "CCGP-CPM",
+            "CCGP-CPM",
+            small.count,
+            lambda d: ccgp_cpm(d, ZeroInflatedPoisson(), latents=2, inducing=3),
+        ),
+        (
+            "CCGP-VIK",
+            "CCGP-VIK, classical",
+            small.count,
+            lambda d: ccgp_vik(d, ZeroInflatedPoisson(), latents=2, inducing=3),
+        ),
+        (
+            "CCGP-VIK",
+            "CCGP-VIK, thesis",
+            small.count,
+            lambda d: ccgp_vik(d, ZeroInflatedPoisson(), variant="thesis", latents=2, inducing=3),
+        ),
+    ]
+)
+
+MIXES = (
+    Case(
+        "SVGP",
+        "SVGP",
+        small.real,
+        lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), _gaussians(d), names=d.names),
+        NO_REPLICAS | ONE_OUTPUT,
+        gaussian=True,
+    ),
+    Case(
+        "SVGP",
+        "SVGP, parsimonious, Bernoulli",
+        small.answer,
+        lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), Bernoulli(), Parsimonious(), names=d.names),
+        NO_REPLICAS | ONE_OUTPUT,
+    ),
+    Case(
+        "Independent GPs (IGP)",
+        "IGP",
+        small.reals,
+        lambda d: SparseMOGP(Independent(_units(d, 3)), _points(d, 3), _gaussians(d), names=d.names),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    Case(
+        "ICM, LMC, exact",
+        "LMC, exact",
+        small.reals,
+        lambda d: ExactLMC(d, _units(d, 2)),
+        NO_REPLICAS,
+        gaussian=True,
+        holds_data=True,
+    ),
+    Case(
+        "ICM, LMC, exact",
+        "ICM, exact, rank 2",
+        small.reals,
+        lambda d: ExactLMC(d, _units(d, 1), rank=2),
+        NO_REPLICAS,
+        gaussian=True,
+        holds_data=True,
+    ),
+    Case(
+        "ICM, LMC, sparse",
+        "LMC",
+        small.reals,
+        lambda d: SparseMOGP(LMC(_units(d, 2), functions=3), _points(d, 2), _gaussians(d), names=d.names),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    Case(
+        "ICM, LMC, sparse",
+        "ICM",
+        small.reals,
+        lambda d: SparseMOGP(ICM(_units(d, 1)[0], 3, 2), _points(d, None), _gaussians(d), names=d.names),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    *CHAINED,
+    Case(
+        "HetMOGP-LMC",
+        "HetMOGP-LMC",
+        small.mixed,
+        lambda d: hetmogp_lmc(d, _mixed(), latents=2, inducing=3),
+        NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "HetMOGP-CPM",
+        "HetMOGP-CPM, functions",
+        small.mixed,
+        lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3),
+        NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "HetMOGP-CPM",
+        "HetMOGP-CPM, joint",
+        small.mixed,
+        lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="joint"),
+        NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "HetMOGP-CPM",
+        "HetMOGP-CPM, latents",
+        small.mixed,
+        lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="latents"),
+        NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "CGPMA-C, CGPMA-R",
+        "CGPMA-C",
+        partial(small.annotations, values=False),
+        lambda d: cgpma(d, 3, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        truth=partial(small.truth, values=False),
+    ),
+    Case(
+        "CGPMA-C, CGPMA-R",
+        "CGPMA-R",
+        small.annotations,
+        lambda d: cgpma(d, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        truth=small.truth,
+    ),
+    Case(
+        "CCGPMA-C, CCGPMA-R",
+        "CCGPMA-C",
+        partial(small.annotations, values=False),
+        lambda d: ccgpma(d, 3, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        truth=partial(small.truth, values=False),
+    ),
+    Case(
+        "CCGPMA-C, CCGPMA-R",
+        "CCGPMA-R",
+        small.annotations,
+        lambda d: ccgpma(d, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        truth=small.truth,
+    ),
+)
+
+CLASS_MODELS = (
+    Case(
+        "G-M",
+        "G-M",
+        small.colours,
+        lambda d: g_m(d, [_COLOURS], inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+    ),
+    Case(
+        "G-A",
+        "G-A",
+        small.colours,
+        lambda d: g_a(d, [_COLOURS], inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+    ),
+    Case(
+        "MG-M",
+        "MG-M",
+        small.classes,
+        lambda d: mg_m(d, _numbers(d.names), latents=2, inducing=3),
+        NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "MOGPs-AR",
+        "MOGPs-AR",
+        small.classes,
+        lambda d: mogps_ar(d, _numbers(d.names), latents=2, inducing=3, negatives=1),
+        NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "MOCGPs-AR",
+        "MOCGPs-AR",
+        small.images,
+        lambda d: mocgps_ar(d, _PATCHES, _numbers(d.names), latents=2, inducing=3),
+        NO_REPLICAS | NOT_GAUSSIAN,
+        {"one": "an image has several pixels"},
+    ),
+    Case(
+        "OvsE-P, OvsE-F",
+        "OvsE-P",
+        small.colours,
+        lambda d: ovse(d, "OvsE-P", _COLOURS, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        EVERY_CLASS,
+    ),
+    Case(
+        "OvsE-P, OvsE-F",
+        "OvsE-F",
+        small.colours,
+        lambda d: ovse(d, "OvsE-F", _COLOURS, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        EVERY_CLASS,
+    ),
+    Case(
+        "OvsE-P-SH, OvsE-F-SH",
+        "OvsE-P-SH",
+        small.colours,
+        lambda d: ovse(d, "OvsE-P-SH", _COLOURS, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        EVERY_CLASS,
+    ),
+    Case(
+        "OvsE-P-SH, OvsE-F-SH",
+        "OvsE-F-SH",
+        small.colours,
+        lambda d: ovse(d, "OvsE-F-SH", _COLOURS, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        EVERY_CLASS,
+    ),
+    Case(
+        None,
+        "OvsE-LIN",
+        small.colours,
+        lambda d: ovse_linear(d, _COLOURS),
+        NO_REPLICAS | ONE_OUTPUT | POINTS,
+        EVERY_CLASS,
+    ),
+    Case(
+        "RM-P, RM-F",
+        "RM-P",
+        small.colours,
+        lambda d: robust_max(d, "RM-P", _COLOURS, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        EVERY_CLASS,
+    ),
+    Case(
+        "RM-P, RM-F",
+        "RM-F",
+        small.colours,
+        lambda d: robust_max(d, "RM-F", _COLOURS, inducing=3),
+        NO_REPLICAS | ONE_OUTPUT,
+        EVERY_CLASS,
+    ),
+    Case(
+        "MLGPF",
+        "MLGPF, ARD",
+        small.points,
+        lambda d: mlgpf("ARD", d, factors=2, inducing=3),
+        NO_REPLICAS | BY_LABEL,
+    ),
+    Case(
+        "MLGPF",
+        "MLGPF, linear, parsimonious, sampled labels",
+        small.points,
+        lambda d: mlgpf("LINEAR-PP", d, factors=2, inducing=3, negatives=2),
+        NO_REPLICAS | BY_LABEL,
+    ),
+    Case(
+        "MLGPF",
+        "MLGPF, in a subspace",
+        small.points,
+        lambda d: mlgpf("SE-S-B", d, factors=2, inducing=3, rank=2),
+        NO_REPLICAS | BY_LABEL,
+        {"one": "a subspace has fewer dimensions than the inputs", "row": "a subspace needs several points"},
+    ),
+    Case(
+        "MLGPF",
+        "MLGPF, a kernel for each factor",
+        small.points,
+        lambda d: mlgpf("SE-p-l", d, factors=2, inducing=3),
+        NO_REPLICAS | BY_LABEL,
+    ),
+)
+
+HIERARCHIES = (
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV",
+        _reps,
+        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2),
+        NO_CONDITION,
+    ),
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV, random start",
+        _reps,
+        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        NO_CONDITION,
+    ),
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV, nested",
+        partial(_reps, nested=True),
+        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        NO_CONDITION,
+    ),
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV, a tree",
+        _reps,
+        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, tree=_TREE, start="random"),
+        NO_CONDITION,
+    ),
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV, Poisson",
+        partial(small.counts, replica="run"),
+        lambda d: hmogp_lv(d, likelihood=Poisson(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        NO_CONDITION,
+    ),
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV, Bernoulli",
+        partial(small.answers, replica="run"),
+        lambda d: hmogp_lv(d, likelihood=Bernoulli(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        NO_CONDITION,
+    ),
+    Case(
+        "LVMOGP",
+        "LVMOGP",
+        _reps,
+        lambda d: lvmogp(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        NO_CONDITION,
+    ),
+    Case("HGP", "HGP", _reps, lambda d: HGP(d), NO_CONDITION, gaussian=True, holds_data=True),
+    Case("HGPInd", "HGPInd", _reps, lambda d: hgp_ind(d, inducing=2), NO_CONDITION, gaussian=True),
+    Case("DHGP", "DHGP", _reps, lambda d: DHGP(d), NO_CONDITION, gaussian=True, holds_data=True),
+    Case(
+        "Bayesian GPLVM",
+        "Bayesian GPLVM",
+        small.rows_of_a_table,
+        lambda d: bayesian_gplvm(np.stack([o.Y[:, 0] for o in d.outputs]), latent_dim=1, latent_inducing=3)[0],
+        NO_CONDITION,
+        {"gap": "a table of numbers, all of them known"},
+    ),
+    Case(
+        "LMC, replicas stacked",
+        "LMC, replicas stacked",
+        _reps,
+        lambda d: lmc_stacked(d, inducing=3),
+        NO_CONDITION,
+        gaussian=True,
+    ),
+)
+
+CHAINS = (
+    Case(
+        "GPAR",
+        "GPAR",
+        small.reals,
+        lambda d: GPAR(d, LayerKernels(d.input_dim, "nonlinear")),
+        NO_REPLICAS | PATHS,
+        holds_data=True,
+        sampled=True,
+    ),
+    Case(
+        "GPAR",
+        "GPAR, sparse, backward",
+        small.reals,
+        lambda d: GPAR(d, LayerKernels(d.input_dim, "linear"), order=d.names[::-1], inducing=3),
+        NO_REPLICAS | PATHS,
+        holds_data=True,
+        sampled=True,
+    ),
+    Case(
+        "GPLAR",
+        "GPLAR, A",
+        small.reals,
+        lambda d: gplar(d, strategy="A", inducing=3, start="zero"),
+        NO_REPLICAS | PATHS,
+        {"gap": "inducing inputs are rows at which all outputs were observed"},
+        sampled=True,
+    ),
+    Case(
+        "GPLAR",
+        "GPLAR, B",
+        small.reals,
+        lambda d: gplar(d, strategy="B", inducing=3, start="zero"),
+        NO_REPLICAS | PATHS,
+        sampled=True,
+    ),
+    Case(
+        "GPLAR",
+        "GPLAR, C",
+        small.reals,
+        lambda d: gplar(d, strategy="C", inducing=3, start="zero"),
+        NO_REPLICAS | PATHS,
+        sampled=True,
+    ),
+    Case(
+        "GPLAR",
+        "GPLAR, C, mixed likelihoods",
+        small.tame,
+        lambda d: gplar(d, None, _tame(), inducing=3, start="zero"),
+        NO_REPLICAS | PATHS | NOT_GAUSSIAN,
+        sampled=True,
+    ),
+    Case(
+        "bi-directional GPLAR",
+        "bi-directional GPLAR, full",
+        small.reals,
+        lambda d: bi_gplar(d, inducing=3, start="zero"),
+        NO_REPLICAS | PATHS | SUMS,
+        sampled=True,
+    ),
+    Case(
+        "bi-directional GPLAR",
+        "bi-directional GPLAR, light",
+        small.reals,
+        lambda d: bi_gplar(d, light=True, combine="sum", inducing=3, start="zero"),
+        NO_REPLICAS | PATHS | SUMS,
+        sampled=True,
+    ),
+    Case(
+        "additive GPLAR",
+        "additive GPLAR",
+        small.reals,
+        lambda d: additive_gplar(d, inducing=3, start="zero"),
+        NO_REPLICAS | PATHS | SUMS,
+        sampled=True,
+    ),
+    Case(
+        "additive GPLAR",
+        "additive GPLAR, fully, bi-directional",
+        small.reals,
+        lambda d: additive_gplar(d, fully=True, bidirectional=True, inducing=3, start="zero"),
+        NO_REPLICAS | PATHS | SUMS,
+        sampled=True,
+    ),
+    Case("DGP", "DGP", small.reals, lambda d: dgp(d, width=2, inducing=3), NO_REPLICAS | PATHS, sampled=True),
+    Case(
+        "IGP, as a chain",
+        "IGP, as a chain",
+        small.reals,
+        lambda d: igp(d, inducing=3),
+        NO_REPLICAS | PATHS,
+        sampled=True,
+    ),
+)
+
+CASES: tuple[Case, ...] = (*MIXES, *CLASS_MODELS, *HIERARCHIES, *CHAINS)

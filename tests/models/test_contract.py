@@ -1,0 +1,619 @@
+"""The contract of `mogp.models.base`: every model answers the same calls in the same way.
+
+`cases.py` builds the models; what one of them cannot do is listed there, and raises `UnsupportedError`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+from case_data import KINDS, Data, Kind, new_frame, new_inputs
+from cases import CALLS, CASES, Case
+from scipy import sparse, stats
+
+import mogp
+from mogp.data import LabelData, MultiOutputData
+from mogp.errors import UnsupportedError
+from mogp.models.base import MOGP
+from mogp.priors import Marginals
+from mogp.project import data_folder
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+REFUSED = (ValueError, KeyError)
+SAMPLES = 1000
+ERRORS = 5
+"""Standard errors that a mean over draws may be away from what it estimates."""
+PATHS = 100
+"""Paths behind a prediction that is itself an average over draws, at least."""
+
+
+def _each(keep: Callable[[Case], Any] = lambda case: True, kinds: tuple[Kind, ...] = KINDS) -> pytest.MarkDecorator:
+    """Parametrise over cases and the kinds of data they can have. (The ids group a case's tests for xdist.)"""
+    pairs = [(case, kind) for case in CASES if keep(case) for kind in kinds if kind in case.kinds]
+    return pytest.mark.parametrize(("case", "kind"), pairs, ids=[f"{case.name}:{kind}" for case, kind in pairs])
+
+
+each = _each()
+twice = _each(kinds=("several", "gap"))
+first = _each(kinds=("several",))
+COMPILED = {case.row: case.name for case in reversed(CASES)}
+"""The first case of each row is trained in a compiled graph, on its first kind of data."""
+
+
+@contextmanager
+def eagerly() -> Any:
+    """Without tracing, which takes longer than two steps do."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@functools.cache
+def _trained(name: str, kind: Kind) -> tuple[Any, Any, Any]:
+    case = next(case for case in CASES if case.name == name)
+    data = case.data(kind, 0)
+    model = case.build(data)
+    with nullcontext() if kind == "several" and COMPILED[case.row] == name else eagerly():
+        history = mogp.fit(model, data, steps=2, progress=False)
+    return model, data, history
+
+
+def trained(case: Case, kind: Kind) -> tuple[Any, Any]:
+    """The model after two steps, and its data; made once."""
+    return _trained(case.name, kind)[:2]
+
+
+def cannot(case: Case, call: str, ask: Callable[[], Any]) -> bool:
+    """Whether the case cannot do a call: then it must say so, and why."""
+    if call not in case.exceptions:
+        return False
+    with pytest.raises(UnsupportedError, match=r"\w+ \w+"):
+        ask()
+    return True
+
+
+def pair(answer: Any) -> tuple[np.ndarray, np.ndarray]:
+    assert isinstance(answer, Marginals)
+    return np.asarray(answer.mean), np.asarray(answer.var)
+
+
+def is_classes(model: Any, data: Data, name: str) -> bool:
+    """Whether predictions of an output are probabilities of its classes."""
+    return isinstance(data, MultiOutputData) and sum(output == name for output, _ in model.columns) > 1
+
+
+def targets_of(model: Any, name: str) -> list[int]:
+    """Columns of `predict_y` that are of an output."""
+    return [c for c, (output, _) in enumerate(model.columns) if output == name]
+
+
+def reversed_outputs(data: MultiOutputData) -> MultiOutputData:
+    return replace(data, outputs=data.outputs[::-1])
+
+
+def renamed(data: Data) -> Data:
+    """Data of outputs with other names."""
+    if isinstance(data, LabelData):
+        return replace(data, name="something else")
+    return replace(data, outputs=tuple(replace(o, name=f"other {d}") for d, o in enumerate(data.outputs)))
+
+
+# ---------------------------------------------------------------------------- the table of models
+
+
+def test_cases_are_all_rows_of_the_table_of_models():
+    table = pd.read_csv(data_folder() / "models.csv")
+    assert {case.row for case in CASES if case.row is not None} == set(table["model"])
+    assert len({case.name for case in CASES}) == len(CASES)
+    assert not [case.name for case in CASES if ":" in case.name]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.row], ids=lambda case: case.name)
+def test_case_calls_the_constructor_that_the_table_names(case):
+    table = pd.read_csv(data_folder() / "models.csv").set_index("model")
+    assert table.loc[case.row, "constructor"] in case.build.__code__.co_names
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_exceptions_are_calls_with_a_reason(case):
+    assert set(case.exceptions) <= set(CALLS)
+    assert set(case.refused) <= set(KINDS)
+    assert all(len(reason.split()) > 2 for reason in (*case.exceptions.values(), *case.refused.values()))
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [(case, kind) for case in CASES for kind in case.refused],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_data_that_a_model_cannot_have_are_refused_when_it_is_built(case, kind):
+    if case.name in ("MOCGPs-AR", "Bayesian GPLVM"):
+        pytest.skip("such data cannot be made")
+    with pytest.raises(ValueError, match=r"\w+ \w+"):
+        case.build(case.data(kind, 0))
+
+
+# ---------------------------------------------------------------------------- training
+
+
+@each
+def test_fit(case, kind):
+    history = _trained(case.name, kind)[2]
+    assert isinstance(history, mogp.History)
+    assert history.steps >= 1
+    assert np.isfinite(history.elbo).all()
+
+
+@_each(lambda case: case.holds_data, ("several", "gap"))
+def test_fit_refuses_other_data_where_a_model_holds_its_own(case, kind):
+    model, _ = trained(case, kind)
+    with pytest.raises(ValueError, match=r"(?i)data"):
+        mogp.fit(model, case.data(kind, 1), steps=1, progress=False)
+
+
+@each
+def test_names_and_columns(case, kind):
+    model, data = trained(case, kind)
+    assert isinstance(model, MOGP)
+    assert model.names == data.names
+    assert isinstance(model.columns, tuple)
+    assert [len(column) for column in model.columns] == [2] * len(model.columns)
+    outputs = [output for output, _ in model.columns]
+    assert list(dict.fromkeys(outputs)) == list(model.names)
+    assert len(set(model.columns)) == len(model.columns)
+    assert np.shape(model.predict_y(new_inputs(data)).mean) == (4, len(model.columns))
+    for own in data.outputs if isinstance(data, MultiOutputData) else ():
+        if own.classes is not None:
+            assert tuple(target for output, target in model.columns if output == own.name) == own.classes
+
+
+# ---------------------------------------------------------------------------- moments
+
+
+@each
+def test_predict_f(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    mean, var = pair(model.predict_f(X))
+    assert mean.shape == var.shape
+    assert mean.shape[0] == len(X)
+    assert np.isfinite(mean).all()
+    assert (var >= 0).all()
+    parts = [pair(model.predict_f(X, output=name)) for name in model.names]
+    np.testing.assert_allclose(np.hstack([m for m, _ in parts]), mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(np.hstack([v for _, v in parts]), var, rtol=1e-6, atol=1e-8)
+    by_position = pair(model.predict_f(X, len(model.names) - 1))
+    np.testing.assert_allclose(by_position[0], parts[-1][0], rtol=1e-6, atol=1e-8)
+
+
+@_each(kinds=("several", "row"))
+def test_full_cov(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    if cannot(case, "full_cov", lambda: model.predict_f(X, full_cov=True)):
+        return
+    mean, var = pair(model.predict_f(X))
+    joint_mean, cov = pair(model.predict_f(X, full_cov=True))
+    assert cov.shape == (mean.shape[1], len(X), len(X))
+    np.testing.assert_allclose(joint_mean, mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(np.diagonal(cov, axis1=1, axis2=2).T, var, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(cov, np.swapaxes(cov, 1, 2), atol=1e-8)
+    assert np.linalg.eigvalsh(cov).min() > -1e-5 * max(1.0, var.max())
+    one = pair(model.predict_f(X, model.names[0], full_cov=True))[1]
+    np.testing.assert_allclose(one, cov[: len(one)], rtol=1e-6, atol=1e-8)
+
+
+@each
+def test_predict_y(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    mean, var = pair(model.predict_y(X))
+    assert mean.shape == var.shape == (len(X), len(model.columns))
+    assert np.isfinite(mean).all()
+    assert np.isfinite(var).all()
+    assert (var >= 0).all()
+    for name in model.names:
+        own, spread = pair(model.predict_y(X, name))
+        columns = targets_of(model, name)
+        np.testing.assert_allclose(own, mean[:, columns], rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(spread, var[:, columns], rtol=1e-6, atol=1e-8)
+        if is_classes(model, data, name):
+            np.testing.assert_allclose(own.sum(1), 1, rtol=1e-4)
+            assert (own >= 0).all()
+
+
+@each
+def test_predict_log_density(case, kind):
+    model, data = trained(case, kind)
+    found = model.predict_log_density(data)
+    assert tuple(found) == data.names
+    sizes = (data.num_points,) if isinstance(data, LabelData) else data.sizes
+    for values, size in zip(found.values(), sizes, strict=True):
+        assert np.shape(values) == (size,)
+        assert np.isfinite(values).all()
+    if case.truth is not None:
+        (values,) = model.predict_log_density(case.truth(kind, 0)).values()
+        assert np.isfinite(values).all()
+
+
+@_each(lambda case: case.gaussian)
+def test_log_density_is_that_of_the_predicted_gaussian(case, kind):
+    model, data = trained(case, kind)
+    found = model.predict_log_density(data)
+    for own in data.outputs:
+        replica = {} if own.replica is None else {"replica": own.replica}
+        mean, var = pair(model.predict_y(data.inputs(own.name), own.name, **replica))
+        expected = stats.norm(mean[:, 0], np.sqrt(var[:, 0])).logpdf(own.Y[:, 0])
+        np.testing.assert_allclose(found[own.name], expected, rtol=1e-6, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------- draws
+
+
+@each
+def test_same_seed_same_draws(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data, 3)
+    functions = np.shape(model.predict_f(X).mean)[1]
+    f = np.asarray(model.predict_f_samples(X, samples=2, seed=5))
+    assert f.shape == (2, 3, functions)
+    assert np.isfinite(f).all()
+    np.testing.assert_array_equal(model.predict_f_samples(X, samples=2, seed=5), f)
+    y = np.asarray(model.predict_y_samples(X, samples=2, seed=5))
+    assert y.shape[:2] == (2, 3)
+    np.testing.assert_array_equal(model.predict_y_samples(X, samples=2, seed=5), y)
+
+
+@first
+def test_draws_of_one_output(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data, 3)
+    functions = np.shape(model.predict_f(X).mean)[1]
+    parts = [np.shape(model.predict_f_samples(X, name, samples=2))[2] for name in model.names]
+    assert sum(parts) == functions
+    y = model.predict_y_samples(X, samples=2, seed=5)
+    own = [np.shape(model.predict_y_samples(X, name, samples=2)) for name in model.names]
+    assert sum(shape[2] for shape in own) == np.shape(y)[2]
+    for name, shape in zip(model.names, own, strict=True):
+        assert shape == (2, 3, 1 if is_classes(model, data, name) else len(targets_of(model, name)))
+    assert np.shape(model.predict_f_samples(X)) == (1, 3, functions)
+
+
+def close_moments(draws: np.ndarray, mean: np.ndarray, var: np.ndarray, sampled: bool) -> None:
+    """Draws `[S, N, T]` have these moments, within Monte-Carlo error (that of the moments too, if they are sampled)."""
+    S = len(draws)
+    more = np.sqrt(1 + S / PATHS) if sampled else 1.0
+    centred = draws - draws.mean(0)
+    spread = centred.var(0)
+    tiny = 1e-9 + 1e-4 * np.sqrt(var)
+    error = more * np.sqrt(np.maximum(spread, var) / S)
+    np.testing.assert_array_less(np.abs(draws.mean(0) - mean), ERRORS * error + tiny)
+    of_var = more * np.sqrt((np.mean(centred**4, 0) - spread**2).clip(min=2 * spread**2) / S)
+    np.testing.assert_array_less(np.abs(spread - var), ERRORS * of_var + 1e-9 + 1e-3 * var)
+
+
+@first
+def test_draws_have_the_moments_of_predictions(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data, 3)
+    f = np.asarray(model.predict_f_samples(X, samples=SAMPLES, seed=1))
+    close_moments(f, *pair(model.predict_f(X)), case.sampled)
+    for name in model.names:
+        y = np.asarray(model.predict_y_samples(X, name, samples=SAMPLES, seed=2))
+        mean, var = pair(model.predict_y(X, name))
+        if is_classes(model, data, name):
+            assert set(np.unique(y)) <= set(range(mean.shape[1]))
+            y = (y == np.arange(mean.shape[1])).astype(float)
+        close_moments(y, mean, var, case.sampled)
+
+
+@first
+def test_draws_of_functions_are_joint_over_inputs(case, kind):
+    model, data = trained(case, kind)
+    one = new_inputs(data, 1)
+    f = np.asarray(model.predict_f_samples(np.concatenate([one, one + 1e-6]), samples=50, seed=3))
+    apart = np.sqrt(np.mean((f[:, 0] - f[:, 1]) ** 2, 0))
+    assert (apart <= 0.1 * f[:, 0].std(0) + 1e-5).all()
+
+
+# ---------------------------------------------------------------------------- tables
+
+
+def check_table(found: pd.DataFrame, model: Any, inputs: list[str], more: list[str]) -> None:
+    wanted = ["row", *inputs, "output", "target", "mean", "sd", "q0.025", "q0.5", "q0.975", *more]
+    assert [c for c in found.columns if c in wanted] == wanted
+    assert set(found.columns) <= {*wanted, "replica"}
+    assert np.isfinite(found[["mean", "sd", "q0.025", "q0.5", "q0.975"]]).all(axis=None)
+    assert (found["q0.025"] <= found["q0.5"]).all()
+    assert (found["q0.5"] <= found["q0.975"]).all()
+    assert set(zip(found["output"], found["target"], strict=True)) <= set(model.columns)
+
+
+@each
+def test_predict(case, kind):
+    model, data = trained(case, kind)
+    named = isinstance(data, MultiOutputData)
+    X = new_frame(data) if named else pd.DataFrame(new_inputs(data), index=[f"new {n}" for n in range(4)])
+    found = model.predict(X, samples=20, seed=0)
+    names = list(data.input_names) if named else [c for c in found.columns if str(c).startswith("x")]
+    check_table(found, model, names, [])
+    assert len(found) == len(X) * len(model.columns)
+    for row, part in found.groupby("row", sort=False):
+        assert list(zip(part["output"], part["target"], strict=True)) == list(model.columns)
+        for name, value in zip(names, X.loc[row], strict=True):
+            assert (part[name] == value).all()
+    if kind == "one" and named and data.columns[0].date:
+        assert found[names[0]].dtype.kind == "M"
+    assert list(dict.fromkeys(found["row"])) == list(X.index)
+    mean, var = pair(model.predict_y(X))
+    wide = found.pivot(index="row", columns=["output", "target"])
+    np.testing.assert_allclose(wide["mean"].loc[X.index, list(model.columns)], mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(wide["sd"].loc[X.index, list(model.columns)], np.sqrt(var), rtol=1e-6, atol=1e-8)
+    one = model.predict(X, model.names[-1], quantiles=(0.1,), samples=20)
+    assert set(one["output"]) == {model.names[-1]}
+    assert [c for c in one.columns if str(c).startswith("q0")] == ["q0.1"]
+
+
+@each
+def test_predictions(case, kind):
+    model, data = trained(case, kind)
+    asked = data if case.truth is None else case.truth(kind, 0)
+    if cannot(case, "predictions", lambda: model.predictions(asked)):
+        return
+    found = model.predictions(asked)
+    assert "observed" in found.columns
+    assert np.isfinite(found["observed"]).all()
+    if isinstance(asked, LabelData):
+        assert len(found) == asked.num_points * asked.num_labels
+        assert found["observed"].sum() == asked.Y.nnz
+        return
+    check_table(found.drop(columns="observed"), model, list(asked.input_names), [])
+    for own in asked.outputs:
+        part = found[found["output"] == own.name]
+        if is_classes(model, data, own.name):
+            assert len(part) == len(own) * len(targets_of(model, own.name))
+            assert set(part["observed"]) <= {0, 1}
+            assert part["observed"].sum() == len(own)
+        else:
+            np.testing.assert_allclose(part["observed"], own.Y[:, 0])
+
+
+# ---------------------------------------------------------------------------- replicas, and what is known
+
+
+@twice
+def test_replica(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    if cannot(case, "replica", lambda: model.predict_y(X, replica=0)):
+        with pytest.raises(UnsupportedError):
+            model.predict_f(X, replica=0)
+        return
+    shape = (len(X), len(model.columns))
+    one = pair(model.predict_y(X, replica=1))
+    assert one[0].shape == shape
+    several = pair(model.predict_y(X, replica=np.array([1, 0, 1, 0])))
+    np.testing.assert_allclose(several[0][[0, 2]], one[0][[0, 2]], rtol=1e-6, atol=1e-8)
+    assert np.shape(model.predict_f(X, model.names[0], replica=2).mean)[0] == len(X)
+    with pytest.raises(ValueError, match="replica"):
+        model.predict_y(X, replica=-1)
+
+
+@twice
+def test_given(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    known = {model.names[0]: np.zeros(len(X))}
+    if cannot(case, "given", lambda: model.predict_y(X, given=known)):
+        with pytest.raises(UnsupportedError):
+            model.predict_f(X, given=known)
+        return
+    others = list(model.names[1:])
+    for ask in (model.predict_y, model.predict_f):
+        mean, var = pair(ask(X, given=known))
+        assert mean.shape == np.shape(ask(X).mean)
+        assert np.isfinite(mean).all()
+        assert (var >= 0).all()
+    nothing = pair(model.predict_y(X, others[0], given={model.names[0]: np.full(len(X), np.nan)}))
+    free = pair(model.predict_y(X, others[0]))
+    np.testing.assert_allclose(nothing[0], free[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(nothing[1], free[1], rtol=1e-5, atol=1e-6)
+    some = {model.names[0]: np.array([0.0, np.nan, 0.0, np.nan])}
+    mean = pair(model.predict_y(X, others[0], given=some))[0]
+    whole = pair(model.predict_y(X, others[0], given=known))[0]
+    if not case.sampled:
+        np.testing.assert_allclose(mean[[0, 2]], whole[[0, 2]], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(mean[[1, 3]], free[0][[1, 3]], rtol=1e-5, atol=1e-6)
+    with pytest.raises(REFUSED, match="no such"):
+        model.predict_y(X, given={"no such": np.zeros(len(X))})
+    with pytest.raises(ValueError, match=str(len(X))):
+        model.predict_y(X, given={model.names[0]: np.zeros(len(X) + 1)})
+
+
+# ---------------------------------------------------------------------------- files, citations, figures, words
+
+
+@first
+def test_save_and_load(case, kind, tmp_path):
+    model, data = trained(case, kind)
+    again = mogp.load(mogp.save(model, tmp_path / "model.mogp"))
+    X = new_inputs(data)
+    for one, other in zip(model.predict_y(X), again.predict_y(X), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-10)
+    assert (again.names, again.columns) == (model.names, model.columns)
+    found = again.predict_log_density(data)
+    for name, values in model.predict_log_density(data).items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-8)
+
+
+@first
+def test_cite(case, kind):
+    assert mogp.cite(trained(case, kind)[0]).startswith("@")
+
+
+@first
+def test_print(case, kind):
+    model, data = trained(case, kind)
+    said = str(model)
+    assert type(model).__name__ in said
+    shown = model.names[0]
+    assert shown in said or str(len(model.names)) in said
+    assert str(data.input_dim) in said
+    assert "object at 0x" not in said
+    assert len(said.splitlines()) < 60
+
+
+@_each(kinds=("one", "gap"))
+def test_plot(case, kind):
+    import matplotlib.pyplot as plt
+
+    model, data = trained(case, kind)
+    if cannot(case, "plot", lambda: mogp.plotting.predictions(model, data)):
+        return
+    asked = data if case.truth is None else case.truth(kind, 0)
+    figure = mogp.plotting.predictions(model, asked, points=5, samples=10)
+    try:
+        assert len(figure.axes) >= 1
+        assert all(ax.has_data() for ax, n in zip(figure.axes, getattr(asked, "sizes", ()), strict=False) if n)
+    finally:
+        plt.close(figure)
+
+
+# ---------------------------------------------------------------------------- what is refused
+
+
+def asked_at(model: Any, X: Any) -> list[Callable[[], Any]]:
+    """Every call that takes inputs."""
+    return [
+        lambda: model.predict_f(X),
+        lambda: model.predict_y(X),
+        lambda: model.predict_f_samples(X),
+        lambda: model.predict_y_samples(X),
+        lambda: model.predict(X, samples=2),
+    ]
+
+
+@first
+def test_unknown_outputs_are_refused(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    for ask in (model.predict_f, model.predict_y, model.predict_f_samples, model.predict_y_samples, model.predict):
+        with pytest.raises(REFUSED, match="no such"):
+            ask(X, output="no such")
+        with pytest.raises((ValueError, IndexError), match="99"):
+            ask(X, output=99)
+
+
+@first
+def test_inputs_with_other_columns_or_nan_are_refused(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    wide = np.column_stack([X, X[:, 0]])
+    for ask in asked_at(model, wide):
+        with pytest.raises(ValueError, match=str(data.input_dim)):
+            ask()
+    X[1, 0] = np.nan
+    for ask in asked_at(model, X):
+        with pytest.raises(ValueError, match=r"(?i)nan|finite"):
+            ask()
+
+
+@twice
+def test_data_of_other_outputs_are_refused(case, kind):
+    model, data = trained(case, kind)
+    wrong = {"other": renamed(data)}
+    if data.num_outputs > 1:
+        wrong["order"] = reversed_outputs(data)
+        wrong[data.names[-1]] = replace(data, outputs=data.outputs[:-1])
+    for other in wrong.values():
+        for ask in (
+            lambda other=other: mogp.fit(model, other, steps=1, progress=False),
+            lambda other=other: model.predict_log_density(other),
+            lambda other=other: model.predictions(other),
+        ):
+            with pytest.raises(REFUSED, match=other.names[0]):
+                ask()
+
+
+@_each(lambda case: isinstance(case.data("several", 0), MultiOutputData), ("several",))
+def test_inputs_are_read_by_name_and_other_names_are_refused(case, kind):
+    model, data = trained(case, kind)
+    if data.columns[0].name is None:
+        return
+    X = new_frame(data)
+    mean = pair(model.predict_y(X))[0]
+    np.testing.assert_allclose(mean, model.predict_y(X.to_numpy()).mean, rtol=1e-10)
+    np.testing.assert_allclose(mean, model.predict_y(X[X.columns[::-1]]).mean, rtol=1e-10)
+    for ask in asked_at(model, X.rename(columns={X.columns[0]: "elsewhere"})):
+        with pytest.raises(ValueError, match=X.columns[0]):
+            ask()
+    swapped = replace(data, columns=data.columns[::-1])
+    other = replace(data, columns=(replace(data.columns[0], name="elsewhere"), *data.columns[1:]))
+    for wrong in (swapped, other):
+        with pytest.raises(ValueError, match=data.input_names[0]):
+            mogp.fit(model, wrong, steps=1, progress=False)
+        with pytest.raises(ValueError, match=data.input_names[0]):
+            model.predict_log_density(wrong)
+        with pytest.raises(ValueError, match=data.input_names[0]):
+            model.predictions(wrong)
+
+
+# ---------------------------------------------------------------------------- forms of the inputs
+
+
+@first
+def test_no_rows_no_answers(case, kind):
+    model, data = trained(case, kind)
+    X = np.empty((0, data.input_dim))
+    functions = np.shape(model.predict_f(new_inputs(data, 1)).mean)[1]
+    assert [np.shape(a) for a in model.predict_f(X)] == [(0, functions)] * 2
+    assert [np.shape(a) for a in model.predict_y(X)] == [(0, len(model.columns))] * 2
+    assert np.shape(model.predict_f_samples(X, samples=2)) == (2, 0, functions)
+    assert np.shape(model.predict_y_samples(X, model.names[0], samples=2))[:2] == (2, 0)
+    found = model.predict(X, samples=2)
+    assert len(found) == 0
+    assert {"output", "target", "mean", "sd", "q0.5"} <= set(found.columns)
+
+
+@_each(kinds=("one",))
+def test_a_vector_will_do_for_one_input(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    np.testing.assert_allclose(model.predict_y(X[:, 0]).mean, model.predict_y(X).mean, rtol=1e-10)
+    assert len(model.predict(X[:, 0], samples=2)) == len(X) * len(model.columns)
+    assert np.shape(model.predict_f_samples(list(X[:, 0])))[1] == len(X)
+
+
+@first
+def test_single_precision_and_tensors_will_do(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data).astype(np.float32)
+    expected = model.predict_y(X.astype(float)).mean
+    np.testing.assert_allclose(model.predict_y(X).mean, expected, rtol=1e-10)
+    np.testing.assert_allclose(model.predict_y(tf.constant(X)).mean, expected, rtol=1e-10)
+    assert np.isfinite(model.predict_f_samples(X)).all()
+    assert np.isfinite(model.predict(X, samples=2)["mean"]).all()
+
+
+@first
+def test_sparse_inputs_are_for_labels(case, kind):
+    model, data = trained(case, kind)
+    X = new_inputs(data)
+    if isinstance(data, LabelData):
+        for ask in (model.predict_f, model.predict_y):
+            np.testing.assert_allclose(ask(sparse.csr_array(X)).mean, ask(X).mean, rtol=1e-8, atol=1e-10)
+        return
+    for ask in (model.predict_f, model.predict_y):
+        with pytest.raises(REFUSED, match=r"(?i)sparse"):
+            ask(sparse.csr_array(X))
