@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import case_data as small
-import numpy as np
 from case_data import CLASSES, IMAGE, Data, Kind
 
 from mogp.inducing import kmeans_points
@@ -84,13 +83,14 @@ CALLS = (
 """What a model can be asked: the names by which a case lists what it cannot do."""
 
 NO_REPLICAS = {"replica": "its outputs have no replicas"}
+NOT_YET = {"given": "conditioning on outputs at new rows is for chains"}
 ONE_OUTPUT = {"given": "it has one output: there is nothing else to know"}
 NOT_GAUSSIAN = {"given": "targets are not Gaussian: the posterior given some of them has no closed form"}
 BY_LABEL = {"given": "labels that are known are told with given_labels"}
 NO_CONDITION = {"given": "latent variables of outputs, or outputs apart: a known target says nothing in closed form"}
+LAST = {"given": "its first output is the last of the chain"}
 SUMS = {"given": "a function is a sum of GPs, of which only the sum is known"}
 PATHS = {"full_cov": "a mixture over paths; predict_f_samples draws jointly"}
-POINTS = {"full_cov": "scores are numbers without a covariance"}
 EVERY_CLASS = {"row": "every class needs a row"}
 
 
@@ -177,9 +177,9 @@ CHAINED: tuple[Case, ...] = tuple(
         ),
         (
             "CCGP (CCGP-LMC)",
-            "CCGP, zero-inflated, two copies",
+            "CCGP, zero-inflated, rank 2",
             small.count,
-            lambda d: ccgp(d, ZeroInflatedPoisson(), copies=2, inducing=3),
+            lambda d: ccgp(d, ZeroInflatedPoisson(), rank=2, inducing=3),
         ),
         (
             "ACCGP",
@@ -229,15 +229,15 @@ MIXES = (
         "IGP",
         small.reals,
         lambda d: SparseMOGP(Independent(_units(d, 3)), _points(d, 3), _gaussians(d), names=d.names),
-        NO_REPLICAS,
+        NO_REPLICAS | NOT_YET,
         gaussian=True,
     ),
     Case(
         "ICM, LMC, exact",
         "LMC, exact",
         small.reals,
-        lambda d: ExactLMC(d, _units(d, 2)),
-        NO_REPLICAS,
+        lambda d: ExactLMC(d, latents=2),
+        NO_REPLICAS | NOT_YET,
         gaussian=True,
         holds_data=True,
     ),
@@ -245,8 +245,8 @@ MIXES = (
         "ICM, LMC, exact",
         "ICM, exact, rank 2",
         small.reals,
-        lambda d: ExactLMC(d, _units(d, 1), rank=2),
-        NO_REPLICAS,
+        lambda d: ExactLMC(d, rank=2),
+        NO_REPLICAS | NOT_YET,
         gaussian=True,
         holds_data=True,
     ),
@@ -255,7 +255,7 @@ MIXES = (
         "LMC",
         small.reals,
         lambda d: SparseMOGP(LMC(_units(d, 2), functions=3), _points(d, 2), _gaussians(d), names=d.names),
-        NO_REPLICAS,
+        NO_REPLICAS | NOT_YET,
         gaussian=True,
     ),
     Case(
@@ -263,7 +263,7 @@ MIXES = (
         "ICM",
         small.reals,
         lambda d: SparseMOGP(ICM(_units(d, 1)[0], 3, 2), _points(d, None), _gaussians(d), names=d.names),
-        NO_REPLICAS,
+        NO_REPLICAS | NOT_YET,
         gaussian=True,
     ),
     *CHAINED,
@@ -362,7 +362,7 @@ CLASS_MODELS = (
         "MOCGPs-AR",
         "MOCGPs-AR",
         small.images,
-        lambda d: mocgps_ar(d, _PATCHES, _numbers(d.names), latents=2, inducing=3),
+        lambda d: mocgps_ar(d, _numbers(d.names), patches=_PATCHES, latents=2, inducing=3),
         NO_REPLICAS | NOT_GAUSSIAN,
         {"one": "an image has several pixels"},
     ),
@@ -370,7 +370,7 @@ CLASS_MODELS = (
         "OvsE-P, OvsE-F",
         "OvsE-P",
         small.colours,
-        lambda d: ovse(d, "OvsE-P", _COLOURS, inducing=3),
+        lambda d: ovse(d, _COLOURS, posterior="parsimonious", inducing=3),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -378,7 +378,7 @@ CLASS_MODELS = (
         "OvsE-P, OvsE-F",
         "OvsE-F",
         small.colours,
-        lambda d: ovse(d, "OvsE-F", _COLOURS, inducing=3),
+        lambda d: ovse(d, _COLOURS, inducing=3),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -386,7 +386,7 @@ CLASS_MODELS = (
         "OvsE-P-SH, OvsE-F-SH",
         "OvsE-P-SH",
         small.colours,
-        lambda d: ovse(d, "OvsE-P-SH", _COLOURS, inducing=3),
+        lambda d: ovse(d, _COLOURS, shared=True, shared_kernel=False, posterior="parsimonious", inducing=3),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -394,7 +394,7 @@ CLASS_MODELS = (
         "OvsE-P-SH, OvsE-F-SH",
         "OvsE-F-SH",
         small.colours,
-        lambda d: ovse(d, "OvsE-F-SH", _COLOURS, inducing=3),
+        lambda d: ovse(d, _COLOURS, shared=True, inducing=3),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -403,14 +403,14 @@ CLASS_MODELS = (
         "OvsE-LIN",
         small.colours,
         lambda d: ovse_linear(d, _COLOURS),
-        NO_REPLICAS | ONE_OUTPUT | POINTS,
+        NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
     Case(
         "RM-P, RM-F",
         "RM-P",
         small.colours,
-        lambda d: robust_max(d, "RM-P", _COLOURS, inducing=3),
+        lambda d: robust_max(d, _COLOURS, posterior="parsimonious", inducing=3),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -418,7 +418,7 @@ CLASS_MODELS = (
         "RM-P, RM-F",
         "RM-F",
         small.colours,
-        lambda d: robust_max(d, "RM-F", _COLOURS, inducing=3),
+        lambda d: robust_max(d, _COLOURS, inducing=3),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -426,21 +426,21 @@ CLASS_MODELS = (
         "MLGPF",
         "MLGPF, ARD",
         small.points,
-        lambda d: mlgpf("ARD", d, factors=2, inducing=3),
+        lambda d: mlgpf(d, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
     ),
     Case(
         "MLGPF",
         "MLGPF, linear, parsimonious, sampled labels",
         small.points,
-        lambda d: mlgpf("LINEAR-PP", d, factors=2, inducing=3, negatives=2),
+        lambda d: mlgpf(d, kernel="linear", posterior="parsimonious", latents=2, inducing=3, negatives=2),
         NO_REPLICAS | BY_LABEL,
     ),
     Case(
         "MLGPF",
         "MLGPF, in a subspace",
         small.points,
-        lambda d: mlgpf("SE-S-B", d, factors=2, inducing=3, rank=2),
+        lambda d: mlgpf(d, kernel="se", subspace_dim=2, train_basis=True, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
         {"one": "a subspace has fewer dimensions than the inputs", "row": "a subspace needs several points"},
     ),
@@ -448,7 +448,7 @@ CLASS_MODELS = (
         "MLGPF",
         "MLGPF, a kernel for each factor",
         small.points,
-        lambda d: mlgpf("SE-p-l", d, factors=2, inducing=3),
+        lambda d: mlgpf(d, kernel="se", shared_kernel=False, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
     ),
 )
@@ -486,14 +486,14 @@ HIERARCHIES = (
         "HMOGP-LV",
         "HMOGP-LV, Poisson",
         partial(small.counts, replica="run"),
-        lambda d: hmogp_lv(d, likelihood=Poisson(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d: hmogp_lv(d, Poisson(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
         NO_CONDITION,
     ),
     Case(
         "HMOGP-LV",
         "HMOGP-LV, Bernoulli",
         partial(small.answers, replica="run"),
-        lambda d: hmogp_lv(d, likelihood=Bernoulli(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d: hmogp_lv(d, Bernoulli(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
         NO_CONDITION,
     ),
     Case(
@@ -510,7 +510,7 @@ HIERARCHIES = (
         "Bayesian GPLVM",
         "Bayesian GPLVM",
         small.rows_of_a_table,
-        lambda d: bayesian_gplvm(np.stack([o.Y[:, 0] for o in d.outputs]), latent_dim=1, latent_inducing=3)[0],
+        lambda d: bayesian_gplvm(d, latent_dim=1, latent_inducing=3),
         NO_CONDITION,
         {"gap": "a table of numbers, all of them known"},
     ),
@@ -539,7 +539,7 @@ CHAINS = (
         "GPAR, sparse, backward",
         small.reals,
         lambda d: GPAR(d, LayerKernels(d.input_dim, "linear"), order=d.names[::-1], inducing=3),
-        NO_REPLICAS | PATHS,
+        NO_REPLICAS | PATHS | LAST,
         holds_data=True,
         sampled=True,
     ),
@@ -572,7 +572,7 @@ CHAINS = (
         "GPLAR",
         "GPLAR, C, mixed likelihoods",
         small.tame,
-        lambda d: gplar(d, None, _tame(), inducing=3, start="zero"),
+        lambda d: gplar(d, _tame(), inducing=3, start="zero"),
         NO_REPLICAS | PATHS | NOT_GAUSSIAN,
         sampled=True,
     ),

@@ -21,7 +21,7 @@ from mogp.data.batches import Batch
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.likelihoods import PerOutput
 from mogp.linalg import cholesky
-from mogp.models.chains.paths import Paths, PredictsPaths, joint_draw
+from mogp.models.chains.paths import Paths, PredictsPaths, joint_draw, where_known
 from mogp.models.chains.posterior_start import regress, start_at
 from mogp.models.chains.structure import (
     Component,
@@ -349,11 +349,7 @@ class LatentChain(PredictsPaths):
                 spread = tf.maximum(var[copy] + inner[number], SMALLEST_VARIANCE)
                 moments.append((mean[copy], spread))
                 drawn = mean[copy] + noise[number] * tf.sqrt(spread)
-                draws.append(
-                    drawn
-                    if given is None or number not in given
-                    else given[number] + tf.zeros_like(drawn)
-                )
+                draws.append(where_known((given or {}).get(number), drawn))
         means, variances = zip(*moments, strict=True)
         return Paths(
             mean=self._mix(means, noise, 1),
@@ -384,9 +380,9 @@ class LatentChain(PredictsPaths):
         d = self.index(output)
         weights = [self.functions[j] for j in self.likelihood.functions(d)]
         if len(weights) != 1 or list(weights[0].values()) != [1]:
-            raise ValueError(
-                f"output {self.names[d]!r} is not a single GP of this chain: its values cannot be"
-                " given."
+            raise self.unsupported(
+                f"makes output {self.names[d]!r} of several GPs: its values cannot be given",
+                "Use gplar, or GPAR, in which an output is one GP.",
             )
         return next(iter(weights[0]))
 

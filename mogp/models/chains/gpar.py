@@ -19,7 +19,7 @@ from mogp.errors import UnsupportedError
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import PerOutput
 from mogp.models.base import Data, Given, Replica
-from mogp.models.chains.paths import PathMOGP, Paths, total_variance
+from mogp.models.chains.paths import PathMOGP, Paths, check_known, total_variance, where_known
 from mogp.models.chains.regression import LEAST, LogSearch, Regression, logarithms
 from mogp.models.chains.values import Scale, Targets, Values, inducing_inputs, layer_kernels
 from mogp.models.stages import Stage
@@ -253,7 +253,7 @@ class GPAR(PathMOGP):
                 for a in layer.moments(X[None] if alike else path)
             )
             drawn = mean + tf.sqrt(var + layer.noise) * normal[position]
-            y = tf.broadcast_to(known.get(position, drawn), drawn.shape)
+            y = where_known(known.get(position), drawn)
             path = tf.concat([path, y[..., None]], 2)
             means.append(mean)
             variances.append(var)
@@ -337,9 +337,7 @@ class GPAR(PathMOGP):
         path, drawn = tf.tile(X[None], [samples, 1, 1]), []
         for position, layer in enumerate(self.layers):
             f = layer.draws(path if self.recipe.reads(position) else X[None], normal[0, position])
-            y = tf.broadcast_to(
-                known.get(position, f + tf.sqrt(layer.noise) * normal[1, position]), f.shape
-            )
+            y = where_known(known.get(position), f + tf.sqrt(layer.noise) * normal[1, position])
             path = tf.concat([path, y[..., None]], 2)
             drawn.append(f if latent else y)
         return tf.gather(self._in_units(drawn), list(outputs), axis=2)
@@ -398,19 +396,15 @@ class GPAR(PathMOGP):
         """Standardised values `[N]` by position in the chain."""
         first = self.order[: len(given)]
         if set(given) != set(first):
-            raise ValueError(
-                f"values of {', '.join(given)} are given; outputs can be conditioned on the first"
-                f" of the chain, {' → '.join(self.order)}, only. Put those that are known first"
-                " with order=."
+            raise self.unsupported(
+                f"is conditioned on the first outputs of its chain, {' → '.join(self.order)}, and"
+                f" not on {', '.join(given)} alone",
+                "Put those that are known first with order=.",
             )
         known = {}
         for position, name in enumerate(first):
             values = np.asarray(given[name], dtype=float).reshape(-1)
-            if len(values) != rows or not np.isfinite(values).all():
-                raise ValueError(
-                    f"given[{name!r}] holds {len(values)} values for {rows} rows; give a number for"
-                    " each."
-                )
+            check_known(name, values, rows)
             standardised = (values - self.scale[name].mean) / self.scale[name].sd
             known[position] = tf.constant(standardised, gpflow.default_float())
         return known

@@ -313,10 +313,7 @@ class PredictsPaths(PathMOGP):
         fixed = {}
         for output, values in given.items():
             d, known = self.index(output), np.asarray(values, float).reshape(-1)
-            if known.shape != (rows,):
-                raise ValueError(
-                    f"given[{output!r}] has {known.size} values for {rows} rows; give one a row."
-                )
+            check_known(output, known, rows)
             fixed[self.number_of(d)] = tf.constant(
                 (known - self.location[d]) / self.scale[d], gpflow.default_float()
             )
@@ -354,6 +351,23 @@ def joint_draw(
     mean, cov = tf.reshape(mean, shape), tf.reshape(cov, tf.concat([shape, shape[-1:]], 0))
     cov += inner[:, None, None, None] * tf.eye(N, dtype=cov.dtype)
     return mean + tf.linalg.matvec(cholesky(cov, name="the covariance of a joint draw"), noise)
+
+
+def check_known(output: str, values: Array, rows: int) -> None:
+    """Raise unless there is a value for each row; NaN says that it is not known there."""
+    if values.shape != (rows,) or np.isinf(values).any():
+        raise ValueError(
+            f"given[{output!r}] has {values.size} values for {rows} rows; give a finite number for"
+            " each, NaN where it is not known."
+        )
+
+
+def where_known(known: tf.Tensor | None, drawn: tf.Tensor) -> tf.Tensor:
+    """Draws `[S, N]`, with known values `[N]` in their place where there are any."""
+    if known is None:
+        return drawn
+    everywhere = tf.broadcast_to(known, tf.shape(drawn))
+    return tf.where(tf.math.is_nan(everywhere), drawn, everywhere)
 
 
 def total_variance(mean: tf.Tensor, var: tf.Tensor) -> tf.Tensor:
