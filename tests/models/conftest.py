@@ -7,8 +7,6 @@ from typing import Any
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """How many models answered how many calls, and what is excepted."""
-    from cases import CALLS, CASES
-
     ran = [
         report
         for outcome in ("passed", "failed")
@@ -17,6 +15,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ]
     if not ran:
         return
+    from cases import CALLS, CASES
+
     passed = sum(report.passed for report in ran)
     built = sum(len(case.kinds) for case in CASES)
     rows = {case.row for case in CASES} - {None}

@@ -414,7 +414,7 @@ def test_replica(case, kind):
 def test_given(case, kind):
     model, data = trained(case, kind)
     X = new_inputs(data)
-    known = {model.names[0]: np.zeros(len(X))}
+    known = {model.names[0]: np.asarray(model.predict_y(X, model.names[0]).mean)[:, 0]}
     if cannot(case, "given", lambda: model.predict_y(X, given=known)):
         with pytest.raises(UnsupportedError):
             model.predict_f(X, given=known)
@@ -429,7 +429,7 @@ def test_given(case, kind):
     free = pair(model.predict_y(X, others[0]))
     np.testing.assert_allclose(nothing[0], free[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(nothing[1], free[1], rtol=1e-5, atol=1e-6)
-    some = {model.names[0]: np.array([0.0, np.nan, 0.0, np.nan])}
+    some = {name: np.where([True, False, True, False], values, np.nan) for name, values in known.items()}
     mean = pair(model.predict_y(X, others[0], given=some))[0]
     whole = pair(model.predict_y(X, others[0], given=known))[0]
     if not case.sampled:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import tensorflow as tf
 
@@ -161,6 +162,18 @@ def test_augmented_batches_are_one_number_that_can_be_halved(single, size):
 def test_an_augmented_model_has_one_output(several):
     with pytest.raises(ValueError, match="one output, the data have 3"):
         accgp(several, lik.Gaussian())
+
+
+def test_a_copy_of_an_output_keeps_inputs_columns_and_replicas():
+    table = pd.DataFrame({"day": [1.0, 2.0, 3.0], "run": ["p", "q", "p"], "y": [4.0, np.nan, 6.0]})
+    data = MultiOutputData.from_table(table, inputs="day", targets="y", replica="run", nested=True)
+    both = twofold(data)
+    assert both.names == ("y", "y (copy)")
+    assert (both.columns, both.nested) == (data.columns, data.nested)
+    for own in both.outputs:
+        np.testing.assert_array_equal(own.Y, data[0].Y)
+        np.testing.assert_array_equal(own.rows, data[0].rows)
+        np.testing.assert_array_equal(own.replica, data[0].replica)
 
 
 @pytest.mark.parametrize("make", [hetmogp_lmc, hetmogp_cpm])
