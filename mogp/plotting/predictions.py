@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mogp.data import LabelData, MultiOutputData
 from mogp.data.inputs import give_back
 from mogp.plotting.curves import bands
 from mogp.plotting.style import COLOURS, INK
@@ -14,23 +16,22 @@ from mogp.plotting.style import COLOURS, INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from mogp.data import MultiOutputData
-
 
 def predictions(
     model: Any,
-    data: MultiOutputData,
+    data: MultiOutputData | LabelData,
     outputs: Sequence[str] | None = None,
     points: int = 200,
     samples: int = 500,
 ) -> Figure:
-    """A panel an output: predictive mean, central 95 % band and data.
+    """A panel for each output: predictive mean, central 95 % band (noise included) and data.
 
     With one input column, against that input; with more, predicted against observed targets.
-    Outputs with several target columns (class probabilities) get a line a column.
+    Classes get a line each, or with several input columns (and for labels) a histogram of the
+    probabilities of those that were observed.
 
     Args:
-        model: a fitted model with `predict`.
+        model: any fitted model of `mogp`.
         data: what to show.
         outputs: only these.
         points: of the grid over a single input.
@@ -43,7 +44,8 @@ def predictions(
         len(names), 1, figsize=(7.2, 2.4 * len(names) + 0.4), squeeze=False, layout="constrained"
     )
     for ax, name in zip(axes[:, 0], names, strict=True):
-        draw = _against_input if data.input_dim == 1 else _against_observed
+        one = data.input_dim == 1 and not isinstance(data, LabelData)
+        draw = _against_input if one else _against_observed
         draw(ax, model, data, name, points, samples)
         ax.set_title(name)
     return figure
@@ -88,14 +90,17 @@ def _as_given(x: Any, data: MultiOutputData) -> Any:
 
 
 def _against_observed(
-    ax: Any, model: Any, data: MultiOutputData, name: str, points: int, samples: int
+    ax: Any, model: Any, data: MultiOutputData | LabelData, name: str, points: int, samples: int
 ) -> None:
-    only = data.take({n: [] for n in data.names if n != name})
-    frame = model.predictions(only, samples=samples)
+    if isinstance(data, MultiOutputData):
+        if not len(data[name]):
+            return
+        data = replace(data, outputs=(data[name],))
+    frame = model.predictions(data, samples=samples)
     if frame["target"].nunique() > 1:
         seen = frame.loc[frame["observed"] == 1, "mean"]
         ax.hist(seen, bins=20, range=(0, 1), color=COLOURS["blue"])
-        ax.set(xlabel="predicted probability of the observed class", ylabel="rows")
+        ax.set(xlabel="predicted probability of what was observed", ylabel="rows")
         return
     error = np.stack([frame["mean"] - frame["q0.025"], frame["q0.975"] - frame["mean"]])
     ax.errorbar(

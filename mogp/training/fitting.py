@@ -46,7 +46,7 @@ def fit(
         data: a `MultiOutputData` or `LabelData`, or a function from the step number to that step's
             batch (in TensorFlow operations).
         steps: how many (L-BFGS: iterations at most), in each stage of models that have several.
-        optimizer: `Adam(0.01)` if None (`LBFGS()` for `GPAR`); `NaturalAdam()`, ….
+        optimizer: `Adam(0.01)` if None (`LBFGS()` for `GPAR` and exact models); `NaturalAdam()`, ….
         batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a
             step, or a pair (outputs, rows of each).)
         seed: of the mini-batches.

@@ -538,7 +538,7 @@ CHAINS = (
         "GPAR",
         "GPAR, sparse, backward",
         small.reals,
-        lambda d: GPAR(d, LayerKernels(d.input_dim, "linear"), order=d.names[::-1], inducing=3),
+        lambda d: GPAR(d, LayerKernels(d.input_dim, "nonlinear"), order=d.names[::-1], inducing=3),
         NO_REPLICAS | PATHS | LAST,
         holds_data=True,
         sampled=True,

@@ -22,6 +22,7 @@ from scipy import sparse, stats
 import mogp
 from mogp.data import LabelData, MultiOutputData
 from mogp.errors import UnsupportedError
+from mogp.models import GPAR
 from mogp.models.base import MOGP
 from mogp.priors import Marginals
 from mogp.project import data_folder
@@ -98,6 +99,11 @@ def targets_of(model: Any, name: str) -> list[int]:
     return [c for c, (output, _) in enumerate(model.columns) if output == name]
 
 
+def reported(model: Any) -> list[str]:
+    """Outputs of the data. (An augmented model has a copy of its output, which is not one of them.)"""
+    return [model.names[d] for d in model.reported]
+
+
 def reversed_outputs(data: MultiOutputData) -> MultiOutputData:
     return replace(data, outputs=data.outputs[::-1])
 
@@ -166,11 +172,11 @@ def test_fit_refuses_other_data_where_a_model_holds_its_own(case, kind):
 def test_names_and_columns(case, kind):
     model, data = trained(case, kind)
     assert isinstance(model, MOGP)
-    assert tuple(model.names[d] for d in model.reported) == data.names
+    assert tuple(reported(model)) == data.names
     assert isinstance(model.columns, tuple)
     assert [len(column) for column in model.columns] == [2] * len(model.columns)
     outputs = [output for output, _ in model.columns]
-    assert list(dict.fromkeys(outputs)) == list(model.names)
+    assert list(dict.fromkeys(outputs)) == reported(model)
     assert len(set(model.columns)) == len(model.columns)
     assert np.shape(model.predict_y(new_inputs(data)).mean) == (4, len(model.columns))
     for own in data.outputs if isinstance(data, MultiOutputData) else ():
@@ -223,7 +229,7 @@ def test_predict_y(case, kind):
     assert np.isfinite(mean).all()
     assert np.isfinite(var).all()
     assert (var >= 0).all()
-    for name in model.names:
+    for name in reported(model):
         own, spread = pair(model.predict_y(X, name))
         columns = targets_of(model, name)
         np.testing.assert_allclose(own, mean[:, columns], rtol=1e-6, atol=1e-8)
@@ -283,9 +289,9 @@ def test_draws_of_one_output(case, kind):
     parts = [np.shape(model.predict_f_samples(X, name, samples=2))[2] for name in model.names]
     assert sum(parts) == functions
     y = model.predict_y_samples(X, samples=2, seed=5)
-    own = [np.shape(model.predict_y_samples(X, name, samples=2)) for name in model.names]
+    own = [np.shape(model.predict_y_samples(X, name, samples=2)) for name in reported(model)]
     assert sum(shape[2] for shape in own) == np.shape(y)[2]
-    for name, shape in zip(model.names, own, strict=True):
+    for name, shape in zip(reported(model), own, strict=True):
         assert shape == (2, 3, 1 if is_classes(model, data, name) else len(targets_of(model, name)))
     assert np.shape(model.predict_f_samples(X)) == (1, 3, functions)
 
@@ -324,7 +330,10 @@ def test_draws_of_functions_are_joint_over_inputs(case, kind):
     one = new_inputs(data, 1)
     f = np.asarray(model.predict_f_samples(np.concatenate([one, one + 1e-6]), samples=50, seed=3))
     apart = np.sqrt(np.mean((f[:, 0] - f[:, 1]) ** 2, 0))
-    assert (apart <= 0.1 * f[:, 0].std(0) + 1e-5).all()
+    near = apart <= 0.1 * f[:, 0].std(0) + 1e-5
+    if isinstance(model, GPAR):
+        near = near[[model.names.index(model.order[0])]]  # later layers read values with noise
+    assert near.all()
 
 
 # ---------------------------------------------------------------------------- tables
@@ -360,8 +369,8 @@ def test_predict(case, kind):
     wide = found.pivot(index="row", columns=["output", "target"])
     np.testing.assert_allclose(wide["mean"].loc[X.index, list(model.columns)], mean, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(wide["sd"].loc[X.index, list(model.columns)], np.sqrt(var), rtol=1e-6, atol=1e-8)
-    one = model.predict(X, model.names[-1], quantiles=(0.1,), samples=20)
-    assert set(one["output"]) == {model.names[-1]}
+    one = model.predict(X, reported(model)[-1], quantiles=(0.1,), samples=20)
+    assert set(one["output"]) == {reported(model)[-1]}
     assert [c for c in one.columns if str(c).startswith("q0")] == ["q0.1"]
 
 

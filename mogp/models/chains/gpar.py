@@ -130,7 +130,8 @@ class GPAR(PathMOGP):
 
     def choices(self) -> dict[str, str]:
         """Layers, order and likelihood, in words."""
-        points = "exact" if self._Z is None else f"{len(self._Z)} inducing inputs"
+        Z = self._values.Z
+        points = "exact" if Z is None else f"{len(Z)} inducing inputs"
         return {
             "prior": f"a chain of {len(self.order)} layers, {' → '.join(self.order)}; {points}",
             "likelihood": "Gaussian, a variance for each output",
@@ -141,7 +142,8 @@ class GPAR(PathMOGP):
 
     def check(self, data: Any) -> None:
         """Raise unless these are the data that the model was built on."""
-        if not isinstance(data, MultiOutputData) or data.fingerprint != self._fingerprint:
+        self.schema.check(data.schema)
+        if data.fingerprint != self._fingerprint:
             raise ValueError(
                 "these are not the data that this GPAR was built on. GPAR holds its data: build a"
                 " new one for other data, GPAR(data, …)."
@@ -330,6 +332,8 @@ class GPAR(PathMOGP):
     ) -> tf.Tensor:
         if samples < 1:
             raise ValueError(f"samples={samples}; at least one is needed.")
+        if X.shape[0] == 0:
+            return tf.zeros([samples, 0, len(outputs)], X.dtype)
         known = self._given(given or {}, int(X.shape[0]))
         normal = tf.random.stateless_normal(
             [2, len(self.layers), samples, X.shape[0]], [seed, 1], dtype=X.dtype

@@ -294,6 +294,8 @@ class PredictsPaths(PathMOGP):
         (Draws of `paths` are correlated over functions, not over rows.)
         """
         shape = [self.num_gps, samples, int(X.shape[0])]
+        if X.shape[0] == 0:
+            return tf.zeros([samples, 0, self.likelihood.num_functions], X.dtype)
         return self.joint(X, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype))
 
     def _noisy(self, X: tf.Tensor, F: tf.Tensor, output: int, seed: Sequence[int]) -> tf.Tensor:

@@ -289,7 +289,7 @@ def _units(data: MultiOutputData, likelihood: PerOutput) -> tuple[Array, Array]:
     """Mean and standard deviation of the targets of Gaussian outputs, zero and one for others."""
     location, scale = np.zeros(data.num_outputs), np.ones(data.num_outputs)
     for d, (own, kind) in enumerate(zip(data.outputs, likelihood.likelihoods, strict=True)):
-        if isinstance(kind, stock.Gaussian):
+        if isinstance(kind, stock.Gaussian) and len(own):
             location[d] = own.Y.mean()
             scale[d] = own.Y.std() or 1.0
     return location, scale

@@ -26,7 +26,9 @@ class Scale(NamedTuple):
 
     @classmethod
     def of(cls, output: Output) -> Scale:
-        """Of the targets; a standard deviation of one for targets that are all alike."""
+        """Of the targets; a standard deviation of one for targets that are all alike, or none."""
+        if not len(output):
+            return cls(0.0, 1.0)
         sd = float(np.std(output.Y))
         return cls(float(np.mean(output.Y)), sd if sd > 0 else 1.0)
 
@@ -60,7 +62,7 @@ class Values(NamedTuple):
     def seen_by(self, targets: Targets, reads: range) -> tuple[Array, Array, Array | None]:
         """Inputs, targets and inducing inputs of the next layer."""
         kept = self._complete(reads)[targets.rows]
-        if not kept.any():
+        if len(targets.rows) and not kept.any():
             raise ValueError(
                 f"no observation of {targets.name!r} is at a row where all outputs it reads have a"
                 " value; use impute=True, or another order."
