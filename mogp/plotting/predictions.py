@@ -44,9 +44,10 @@ def predictions(
         len(names), 1, figsize=(7.2, 2.4 * len(names) + 0.4), squeeze=False, layout="constrained"
     )
     for ax, name in zip(axes[:, 0], names, strict=True):
-        one = data.input_dim == 1 and not isinstance(data, LabelData)
-        draw = _against_input if one else _against_observed
-        draw(ax, model, data, name, points, samples)
+        if isinstance(data, MultiOutputData) and data.input_dim == 1:
+            _against_input(ax, model, data, name, points, samples)
+        else:
+            _against_observed(ax, model, data, name, samples)
         ax.set_title(name)
     return figure
 
@@ -90,7 +91,7 @@ def _as_given(x: Any, data: MultiOutputData) -> Any:
 
 
 def _against_observed(
-    ax: Any, model: Any, data: MultiOutputData | LabelData, name: str, points: int, samples: int
+    ax: Any, model: Any, data: MultiOutputData | LabelData, name: str, samples: int
 ) -> None:
     if isinstance(data, MultiOutputData):
         if not len(data[name]):
