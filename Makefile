@@ -50,8 +50,8 @@ format: $(STAMP)  ## put the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(STAMP)  ## speed against GPflow, as ratios
-	cd benchmarks && ../$(BIN)/python run.py
+bench: $(STAMP)  ## speed against GPflow, as ratios; writes the speed page of the guide
+	cd benchmarks && ../$(BIN)/python run.py --page ../chapters/guide/speed.md
 
 bench-peers:  ## speed against GPyTorch, GPy, gpar and Omikuji, in an environment of their own
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers

@@ -1,8 +1,9 @@
-"""Shared by the benchmarks: interleaved runs, medians, and ratios printed in one form."""
+"""Shared by the benchmarks: interleaved runs, medians, and results printed in one form, and read back from it."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,3 +62,29 @@ def ratio_line(title: str, times: dict[str, list[Timing]], ours: str, peer: str,
     """`title: ratio (target …)  [ours … ms, peer … ms]`, medians over the rounds."""
     own, other = (np.median([getattr(t, what) for t in times[name]]) for name in (ours, peer))
     return f"{title}: {own / other:.2f} (target {target})  [{ours} {own * 1e3:.1f} ms, {peer} {other * 1e3:.1f} ms]"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A printed line: what was compared, the ratio (or a size, with its unit), its target, and both times if given."""
+
+    comparison: str
+    value: str
+    target: str
+    ours: str = ""
+    peer: str = ""
+
+    @classmethod
+    def read(cls, line: str) -> Result | None:
+        """The result that a line of the form of `ratio_line` states; None for any other line."""
+        found = _LINE.match(line)
+        if found is None:
+            return None
+        ours, _, peer = (found["times"] or "").rpartition(" ms, ")
+        return cls(found["title"], found["value"], found["target"], ours and f"{ours} ms", peer)
+
+
+_LINE = re.compile(
+    r"(?P<title>\S.*): (?:peak )?(?P<value>[\d.]+(?: [KMG]i?B)?) \(target (?P<target>[^)]*)\)"
+    r"(?:  \[(?P<times>[^]]* ms, [^]]* ms)\])?"
+)

@@ -26,6 +26,18 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
 
     The file holds a pickle of the model, its parameter values as plain arrays, and the versions it
     was made with. It is written beside its final name and moved there when complete.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> import tempfile
+    >>> from mogp import load, save
+    >>> from mogp.models import ExactLMC
+    >>> path = save(ExactLMC(data), f"{tempfile.mkdtemp()}/model.mogp")
+    >>> load(path).names
+    ('output 0', 'output 1')
     """
     path = Path(path)
     meta = {
@@ -53,6 +65,19 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Only load files you trust: a pickle can run code. A file of another format, or of another major
     version of the packages, is refused with what to do; another minor version gives a warning.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> import tempfile
+    >>> from mogp import load, save
+    >>> from mogp.models import ExactLMC
+    >>> model = ExactLMC(data)
+    >>> again = load(save(model, f"{tempfile.mkdtemp()}/model.mogp"))
+    >>> bool(np.all(again.predict_y([0.5]).mean == model.predict_y([0.5]).mean))
+    True
     """
     path = Path(path)
     if not path.exists():

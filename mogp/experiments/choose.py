@@ -27,6 +27,13 @@ class Choice:
         best: the settings recommended, as keyword arguments of the model's constructor.
         scores: a row a candidate: its settings, `nlpd` (mean over folds), its standard error `se`,
             `elbo`, `seconds`.
+
+    >>> import pandas as pd
+    >>> from mogp.experiments import Choice
+    >>> columns = ["latents", "nlpd", "se", "seconds"]
+    >>> scores = pd.DataFrame([[1, 0.5, 0.1, 2.0], [2, 0.9, 0.1, 3.0]], columns=columns)
+    >>> print(Choice({"latents": 1}, scores))
+    Take latents=1: held-out NLPD 0.5 a point, 2.0 s a fit. No candidate predicts better.
     """
 
     best: dict[str, Any]
@@ -84,6 +91,19 @@ def choose(
         workers: processes; 0 fits one after the other in this one.
         cache: folder that keeps finished fits, so that an interrupted call goes on where it was.
         progress: show a bar.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.experiments import choose
+    >>> from mogp.models import hetmogp_lmc
+    >>> from mogp.likelihoods import Gaussian
+    >>> x = np.linspace(0, 1, 12)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(6 * x), np.cos(6 * x)]))
+    >>> def build(data, latents):
+    ...     return hetmogp_lmc(data, [Gaussian(), Gaussian()], latents=latents, inducing=4)
+    >>> found = choose(build, data, {"latents": [1, 2]}, steps=2, folds=2, progress=False)
+    >>> sorted(found.scores["latents"])
+    [1, 2]
     """
     if folds < 2:
         raise ValueError(f"folds={folds}; at least two are needed for a standard error.")

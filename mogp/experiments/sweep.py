@@ -26,7 +26,12 @@ Grid = Mapping[str, Iterable[Any]] | Sequence[Mapping[str, Any]] | pd.DataFrame
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that did not finish: its point, and the traceback or the reason."""
+    """A run that did not finish: its point, and the traceback or the reason.
+
+    >>> from mogp.experiments import Failure
+    >>> Failure({"fold": 3}, "ValueError: no data").point
+    {'fold': 3}
+    """
 
     point: dict[str, Any]
     error: str
@@ -35,6 +40,10 @@ class Failure:
 class SweepError(RuntimeError):
     """Some runs failed. `failures` lists them; `table` holds the runs that finished, which stay in
     the cache.
+
+    >>> from mogp.experiments import SweepError
+    >>> issubclass(SweepError, RuntimeError)
+    True
     """
 
     def __init__(self, failures: list[Failure], table: pd.DataFrame) -> None:
@@ -99,6 +108,16 @@ def sweep(
 
         table = sweep(run, {"model": ["CGP", "CCGP"], "fold": range(10), "seed": [0]}, name="motor")
         table.groupby("model").nlpd.describe()
+
+    >>> import tempfile
+    >>> from mogp.experiments import sweep
+    >>> def run(x, power):
+    ...     return {"value": float(x**power)}
+    >>> table = sweep(
+    ...     run, {"x": [2, 3], "power": [2]}, cache=tempfile.mkdtemp(), workers=0, progress=False
+    ... )
+    >>> table["value"].tolist()
+    [4.0, 9.0]
     """
     _check_numbers(workers, threads, retries)
     points = _points(grid)

@@ -33,6 +33,14 @@ class AnnotatedMOGP(SparseMOGP):
     (`MultiOutputData.from_list([(X, annotations)])`, NaN where an annotator said nothing).
     `predict_y`, `predict`, `predict_classes` are of the truth; `predict_log_density` is of what the
     data hold: annotations (a column for each annotator), or the truth (one column).
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> from mogp.models import cgpma
+    >>> told = np.array([[0, 0], [1, 0], [1, 1], [0, np.nan]])
+    >>> model = cgpma(MultiOutputData.from_list([(np.arange(4.0), told)]), 2, inducing=2)
+    >>> model.predict_y([0.5]).mean.shape.as_list(), model.reliability([0.5]).mean.shape.as_list()
+    ([1, 2], [1, 2])
     """
 
     @property

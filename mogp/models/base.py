@@ -52,6 +52,18 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     Attributes:
         schema: names of outputs, input columns and classes: those of the data the model was built
             from, or else of the first it is fitted on.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> from mogp.models import ExactLMC
+    >>> model = ExactLMC(data)
+    >>> model.columns
+    (('output 0', 0), ('output 1', 0))
+    >>> list(model.predict([0.5], quantiles=()).columns)
+    ['row', 'x', 'output', 'target', 'mean', 'sd']
     """
 
     schema: Schema

@@ -270,6 +270,16 @@ def lmc_stacked(
 class ReplicaMOGP(ReplicatedMOGP, SparseMOGP):
     """A `SparseMOGP` whose kernels read `[x, replica]`, with the predictions of models with
     replicas.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x, run = np.tile([0.0, 1.0, 2.0], 2), np.repeat([0, 1], 3)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([x, -x]), replica=run)
+
+    >>> from mogp.models import hgp_ind
+    >>> model = hgp_ind(data, inducing=2)
+    >>> type(model).__name__, model.predict_y([0.5], replica=1).mean.shape.as_list()
+    ('ReplicaMOGP', [1, 2])
     """
 
     @property

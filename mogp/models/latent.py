@@ -85,6 +85,18 @@ class LatentMOGP(PredictsLatents):
         names: of the outputs, or `data.schema`: see `SparseMOGP`.
         nodes: of the Gauss-Hermite rule over each latent dimension (from four dimensions on, 64
             quasi-random points).
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> from mogp.models import hmogp_lv
+    >>> model = hmogp_lv(data, latent_dim=1, inducing=2, latent_inducing=2, start="random")
+    >>> type(model).__name__, model.latent_mean.shape.as_list()
+    ('LatentMOGP', [2, 1])
+    >>> model.predict_y([0.5], "output 1", replica=0).mean.shape.as_list()
+    [1, 1]
     """
 
     def __init__(

@@ -54,6 +54,15 @@ class OneVsEachMOGP(SparseMOGP):
         posterior: the variational family; `Full()` if None.
         rivals: classes $s$ with which a step compares.
         names: see `SparseMOGP`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 6), ["a", "b", "c"] * 2)
+
+    >>> from mogp.models import ovse
+    >>> model = ovse(data, inducing=2)
+    >>> type(model).__name__, model.num_classes, model.predict_classes([0.5]).shape
+    ('OneVsEachMOGP', 3, (1,))
     """
 
     def __init__(
@@ -143,6 +152,15 @@ class LinearOneVsEach(MOGP):
         penalty: $\lambda$.
         rivals: classes with which a step compares.
         names: see `SparseMOGP`.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 6), ["a", "b", "c"] * 2)
+
+    >>> from mogp.models import LinearOneVsEach
+    >>> model = LinearOneVsEach(classes=3, inputs=1, names=data.schema)
+    >>> model.columns
+    (('output 0', 'a'), ('output 0', 'b'), ('output 0', 'c'))
     """
 
     def __init__(

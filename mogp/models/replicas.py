@@ -24,6 +24,18 @@ class ReplicatedMOGP(MOGP):
 
     A replica is named by its number, for all rows of `Xnew` or for each. One that was never
     observed is allowed: what is known of it is what it shares with the others.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x, run = np.tile([0.0, 1.0, 2.0], 2), np.repeat([0, 1], 3)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([x, -x]), replica=run)
+
+    >>> from mogp.models import HGP, ReplicatedMOGP
+    >>> model = HGP(data)
+    >>> isinstance(model, ReplicatedMOGP)
+    True
+    >>> list(model.predict([0.5], "output 0", quantiles=(), replica=1).columns)
+    ['row', 'replica', 'x', 'output', 'target', 'mean', 'sd']
     """
 
     has_replicas: ClassVar[bool] = True

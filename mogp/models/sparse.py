@@ -47,6 +47,34 @@ class SparseMOGP(MOGP):
         names: of the outputs, or `data.schema`, which has the names of input columns and classes
             too; if None those of the likelihood's dict, or else of the first data it is fitted on.
         kl_weight: $\beta$; anything but 1 gives up the bound for a tempered one.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> from mogp.inducing import kmeans_points
+    >>> from mogp.kernels import unit_kernels
+    >>> from mogp.likelihoods import Gaussian
+    >>> from mogp.priors import LMC
+
+    >>> model = SparseMOGP(
+    ...     prior=LMC(unit_kernels(2, input_dim=1), functions=2),
+    ...     inducing=kmeans_points(data, 4, sets=2),
+    ...     likelihood=[Gaussian(0.1), Gaussian(0.1)],
+    ...     names=data.schema,
+    ... )
+    >>> model.predict_y([0.5, 0.7]).mean.shape.as_list()
+    [2, 2]
+    >>> print(model)
+    SparseMOGP
+      outputs     2: 'output 0', 'output 1'
+      inputs      1: 'x'
+      prior       LMC: 2 latent GPs (SquaredExponential) make 2 functions
+      inducing    InducingPoints: 4 in each of 2 sets
+      posterior   Full, whitened
+      likelihood  Gaussian
+      units       those of the data
     """
 
     def __init__(

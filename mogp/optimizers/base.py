@@ -29,6 +29,14 @@ class Problem:
             None if there is nothing of the kind.
         whole: whether every batch is all the data.
         search: what `LBFGS` minimises, where the model has a faster way to it than `loss`.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Problem
+    >>> model = tf.Module()
+    >>> model.w = tf.Variable(3.0, dtype=tf.float64)
+    >>> problem = Problem(model, lambda batch: tf.square(model.w - batch), lambda step: 1.0)
+    >>> float(problem.loss(problem.batches(0)))
+    4.0
     """
 
     model: tf.Module
@@ -40,7 +48,23 @@ class Problem:
 
 
 class Search(ABC):
-    """A loss and its gradient as SciPy asks for them: at one long vector of parameters."""
+    """A loss and its gradient as SciPy asks for them: at one long vector of parameters.
+
+    >>> import numpy as np
+    >>> class Square(Search):
+    ...     x = np.array([3.0])
+    ...
+    ...     def at(self, x):
+    ...         return np.sum(x**2), 2 * x
+    ...
+    ...     def read(self):
+    ...         return self.x
+    ...
+    ...     def write(self, x):
+    ...         self.x = x
+    >>> Square().at(np.array([2.0]))
+    (4.0, array([4.]))
+    """
 
     @abstractmethod
     def at(self, x: Array) -> tuple[Array, Array]:
@@ -61,7 +85,13 @@ class Search(ABC):
 
 
 class Watch(Protocol):
-    """What an optimiser tells of its steps, and is told in return."""
+    """What an optimiser tells of its steps, and is told in return.
+
+    >>> from mogp.optimizers.quiet import Quiet
+    >>> watch = Quiet(steps=5)
+    >>> watch.left, watch.due()
+    (5, 5)
+    """
 
     @property
     def step(self) -> int:
@@ -89,6 +119,10 @@ class Optimizer(ABC):
 
     An optimiser says what one step does (`step`, inside a compiled graph); one that does not work
     step by step, such as `LBFGS`, has its own `run`.
+
+    >>> from mogp.optimizers import Adam, Optimizer
+    >>> isinstance(Adam(0.01), Optimizer)
+    True
     """
 
     @abstractmethod
@@ -191,6 +225,17 @@ class Evaluation(NamedTuple):
 class GradientOptimizer(Optimizer):
     """An optimiser that moves some variables by the gradients of the loss, and can share an
     evaluation with another.
+
+    >>> import tensorflow as tf
+    >>> from mogp.optimizers import Adam, GradientOptimizer
+    >>> w = tf.Variable(3.0, dtype=tf.float64)
+    >>> adam = Adam(0.1)
+    >>> isinstance(adam, GradientOptimizer)
+    True
+    >>> adam.start_on([w])
+    >>> adam.apply(adam.evaluate(lambda: tf.square(w)))
+    >>> round(float(w), 3)
+    2.9
     """
 
     def start(self, model: tf.Module) -> None:
@@ -229,7 +274,13 @@ class GradientOptimizer(Optimizer):
 
 
 class Flat:
-    """Several variables seen as one vector, in the widest of their precisions."""
+    """Several variables seen as one vector, in the widest of their precisions.
+
+    >>> import tensorflow as tf
+    >>> flat = Flat([tf.Variable([1.0, 2.0]), tf.Variable(3.0)])
+    >>> flat.read().numpy().tolist()
+    [1.0, 2.0, 3.0]
+    """
 
     def __init__(self, variables: Sequence[tf.Variable]) -> None:
         self._variables = list(variables)

@@ -36,6 +36,16 @@ def predictions(
         outputs: only these.
         points: of the grid over a single input.
         samples: draws behind the band.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> from mogp.models import ExactLMC
+    >>> from mogp.plotting import predictions
+    >>> len(predictions(ExactLMC(data), data, points=5, samples=10).axes)
+    2
     """
     import matplotlib.pyplot as plt
 

@@ -26,6 +26,10 @@ class Diagnosis:
     Attributes:
         converged: whether the objective had stopped rising; None if too few steps to tell.
         findings: one sentence each; empty if nothing stands out.
+
+    >>> print(Diagnosis(converged=True, findings=("One latent GP is not used.",)))
+    Converged.
+    - One latent GP is not used.
     """
 
     converged: bool | None
@@ -47,6 +51,13 @@ def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
         model: any; the parts that a `SparseMOGP` has are looked at where they are there.
         elbo: the objective at every step.
         deterministic: whether the objective was the same function at every step.
+
+    >>> import numpy as np
+    >>> from mogp.models import ExactLMC
+    >>> from mogp import MultiOutputData
+    >>> model = ExactLMC(MultiOutputData.from_arrays([0.0, 1.0], [1.0, 2.0]))
+    >>> diagnose(model, np.array([-3.0, -2.0])).converged is None
+    True
     """
     converged, findings = convergence(elbo, deterministic)
     for look in (_jitter, _dead_latents, _idle_dimensions, _coinciding_points):

@@ -65,6 +65,16 @@ def fit(
     Returns:
         The `History`. Ctrl-C ends the training after the current steps and keeps what was learned;
         a second one aborts.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData, fit
+    >>> from mogp.models import ExactLMC
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.sin(6 * x))
+    >>> model = ExactLMC(data)
+    >>> history = fit(model, data, steps=20, progress=False)
+    >>> history.status, bool(history.elbo[-1] > history.elbo[0])
+    ('finished', True)
     """
     _check_numbers(steps, window, patience, every)
     path = None if checkpoint is None else Path(checkpoint)
@@ -110,6 +120,19 @@ def start(model: MOGP, data: MultiOutputData | LabelData) -> None:
     Args:
         model: of `mogp`.
         data: what it will be trained on.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> x = np.linspace(0, 1, 8)
+    >>> data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(x), np.cos(x)]))
+
+    >>> from mogp.models import gplar
+    >>> from mogp.training import start
+    >>> model = gplar(data, inducing=3)  # start="gpar": waits for a GPAR to be fitted
+    >>> before = model.posterior.q_mu.numpy().copy()
+    >>> start(model, data)
+    >>> bool(np.abs(model.posterior.q_mu.numpy() - before).max() > 0)
+    True
     """
     model.check(data)
     model.start(data)

@@ -23,6 +23,9 @@ class StageRecord:
         steps: how many.
         seconds: time they took.
         message: why it ended, in words.
+
+    >>> StageRecord("rain", steps=12, seconds=0.3, message="L-BFGS: converged").steps
+    12
     """
 
     name: str
@@ -44,6 +47,15 @@ class History:
         diagnosis: what to know about the fitted model; print it.
         monitored: what the `monitor` returned along the way, each with its `step`.
         stages: what each stage did; one for most models.
+
+    >>> import numpy as np
+    >>> history = History(elbo=np.array([-3.0, -2.0]), seconds=0.5)
+    >>> history.frame()
+       step  elbo
+    0     1  -3.0
+    1     2  -2.0
+    >>> print(history)
+    finished after 2 steps in 0.5 s, ELBO -2.5 (mean of the last steps).
     """
 
     elbo: Array = field(default_factory=lambda: np.empty(0))
