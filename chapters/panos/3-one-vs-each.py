@@ -250,7 +250,7 @@ toy_model = OneVsEachMOGP(
     inducing=InducingPoints(rng.normal(size=(3, 2, 2))),
     posterior=Full(),
     likelihood=OneVsEach(3),
-    name="y",
+    names=["y"],
 )
 toy_model.posterior.q_mu.assign(rng.normal(size=(2, 3)))
 

@@ -60,8 +60,6 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     >>> from mogp.models import ExactLMC
     >>> model = ExactLMC(data)
-    >>> model.columns
-    (('output 0', 0), ('output 1', 0))
     >>> list(model.predict([0.5], quantiles=()).columns)
     ['row', 'x', 'output', 'target', 'mean', 'sd']
     """
@@ -107,7 +105,9 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """Position of an output given by name or position."""
         if isinstance(output, str):
             if output not in self.names:
-                raise KeyError(f"no output {output!r}; the outputs are {_listed(self.names)}.")
+                raise KeyError(
+                    f"no output {output!r}; the outputs are {tables.listed(self.names)}."
+                )
             return self.names.index(output)
         if not 0 <= output < len(self.names):
             raise IndexError(f"no output {output}; there are {len(self.names)}.")
@@ -118,14 +118,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         return {}
 
     def __str__(self) -> str:
-        columns = f": {_listed(self.schema.input_names)}" if self.schema.columns else ""
-        said = {
-            "outputs": f"{len(self.names)}: {_listed(self.names)}",
-            "inputs": f"{self.input_dim}{columns}",
-            **self.choices(),
-        }
-        lines = [f"  {what:<12}{value}" for what, value in said.items()]
-        return "\n".join([type(self).__name__, *lines])
+        return tables.described(self)
 
     # --- training
 
@@ -192,7 +185,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         if callable(data):
             return Problem(self, self.training_loss, data, self.before_step())
         self.check(data)
-        self.schema = self.schema.completed(data.schema)
+        self.schema = self.schema.completed(self.aligned(data).schema)
         source = self.batches(data, size, seed)
         return Problem(self, self.training_loss, source, self.before_step(), whole=size is None)
 
@@ -453,7 +446,3 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
 def _check_samples(samples: int) -> None:
     if samples < 1:
         raise ValueError(f"samples={samples}; at least one is needed.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:10])) + (", …" if len(names) > 10 else "")

@@ -17,9 +17,10 @@ from mogp.data.batches import Batch, OutputBatch
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
-from mogp.likelihoods import PerOutput, ReadsFunctions, Targets, sample_y
+from mogp.likelihoods import PerOutput, ReadsFunctions, sample_y
 from mogp.likelihoods.groups import Group, groups
 from mogp.models.base import MOGP, Given, Replica
+from mogp.models.row_shapes import dense, outputs_first, reads_jointly, targets, tiled
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
 
@@ -183,7 +184,7 @@ class SparseMOGP(MOGP):
                 view = self._view(functions, group.outputs, own)
                 yield (
                     group.outputs,
-                    weight * group.likelihood(sizes).expectations(view, _targets(own)),
+                    weight * group.likelihood(sizes).expectations(view, targets(own)),
                 )
                 continue
             f = self._marginals(functions, group, own)
@@ -215,7 +216,7 @@ class SparseMOGP(MOGP):
         adjacent = all(a.stop == b.start for a, b in pairwise(ranges))
         if adjacent and all(o.rows is None for o in own):
             f = functions.marginals(range(ranges[0].start, ranges[-1].stop))
-            return Marginals(*(_outputs_first(a, len(ranges)) for a in f))
+            return Marginals(*(outputs_first(a, len(ranges)) for a in f))
         parts = [functions.marginals(r, o.rows) for r, o in zip(ranges, own, strict=True)]
         return Marginals(
             tf.concat([p.mean for p in parts], 0), tf.concat([p.var for p in parts], 0)
@@ -253,7 +254,7 @@ class SparseMOGP(MOGP):
         for d in self.local:
             own = batch.outputs[d]
             self.likelihood.likelihoods[d].update_local(
-                self._view(functions, [d], [own]), _targets([own])
+                self._view(functions, [d], [own]), targets([own])
             )
 
     @property
@@ -344,7 +345,7 @@ class SparseMOGP(MOGP):
         return tf.constant(numbers, tf.int64)
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
-        X = _dense(X) if full_cov else X
+        X = dense(X) if full_cov else X
         return self.condition(X, full_cov=full_cov).marginals(self._functions(outputs))
 
     def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
@@ -392,7 +393,7 @@ class SparseMOGP(MOGP):
                 for d, rows in zip(group.outputs, own, strict=True):
                     likelihood = self.likelihood.likelihoods[d]
                     found[d] = likelihood.log_density(
-                        self._view(conditional, [d], [rows]), _targets([rows])
+                        self._view(conditional, [d], [rows]), targets([rows])
                     )
                 continue
             sizes = [tf.shape(o.weight)[0] for o in own]
@@ -403,7 +404,7 @@ class SparseMOGP(MOGP):
         return {name: found[d] for d, name in enumerate(self.names)}
 
     def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        conditional = self.condition(_dense(X), full_cov=True)
+        conditional = self.condition(dense(X), full_cov=True)
         functions = self._functions(outputs)
         if isinstance(functions, range):
             return conditional.draws(functions, samples, seed)
@@ -411,60 +412,30 @@ class SparseMOGP(MOGP):
         return tf.gather(whole, functions, axis=2)
 
     def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        conditional, parts = self.condition(_dense(X), full_cov=True), []
+        conditional, parts = self.condition(dense(X), full_cov=True), []
         own = [self.likelihood.functions(d) for d in outputs]
         first, last = min(r.start for r in own), max(r.stop for r in own)
         together = conditional.draws(range(first, last), samples, seed)
         for d, functions in zip(outputs, own, strict=True):
             likelihood = self.likelihood.likelihoods[d]
             F = together[..., functions.start - first : functions.stop - first]
-            if len(functions) > 1 and not _reads_jointly(likelihood):
+            if len(functions) > 1 and not reads_jointly(likelihood):
                 each = [
                     conditional.draws(range(j, j + 1), samples, seed + 7919 * (1 + j))
                     for j in functions
                 ]
                 F = tf.concat(each, -1)
-            parts.append(sample_y(likelihood, F, [seed, 2 + d], _tiled(X, samples)))
+            parts.append(sample_y(likelihood, F, [seed, 2 + d], tiled(X, samples)))
         return tf.concat(parts, -1)
 
     def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
         conditional, functions = self.condition(X), self.likelihood.functions(output)
         likelihood = self.likelihood.likelihoods[output]
-        if not _reads_jointly(likelihood):
+        if not reads_jointly(likelihood):
             conditional = independent_functions(conditional.marginals(functions))
             functions = range(len(functions))
         shape = [samples, X.shape[0], conditional.num_latents]
         F = conditional.points(
             functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype)
         )
-        return sample_y(likelihood, F, [seed, 2], _tiled(X, samples))
-
-
-def _reads_jointly(likelihood: Likelihood) -> bool:
-    """Whether the functions of a row are dependent when its targets are drawn."""
-    return isinstance(likelihood, ReadsFunctions) and likelihood.joint
-
-
-def _dense(X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
-    """Inputs whose covariances are wanted: a dense matrix, as these are."""
-    return tf.sparse.to_dense(X) if isinstance(X, tf.SparseTensor) else X
-
-
-def _tiled(X: tf.Tensor | tf.SparseTensor, samples: int) -> tf.Tensor | None:
-    """Inputs `[samples, N, P]` for a likelihood that may read them; None if they are sparse."""
-    return None if isinstance(X, tf.SparseTensor) else tf.broadcast_to(X, [samples, *X.shape])
-
-
-def _outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:
-    """`[N, outputs x J_d]` as `[outputs x N, J_d]`."""
-    if outputs == 1:
-        return values
-    split = tf.reshape(values, [tf.shape(values)[0], outputs, values.shape[1] // outputs])
-    return tf.reshape(tf.transpose(split, [1, 0, 2]), [-1, values.shape[1] // outputs])
-
-
-def _targets(own: Sequence[OutputBatch]) -> Targets:
-    """The targets of outputs one after the other."""
-    if len(own) == 1:
-        return Targets(own[0].Y, own[0].observed, own[0].ids)
-    return Targets(*(tf.concat([getattr(o, name) for o in own], 0) for name in Targets._fields))
+        return sample_y(likelihood, F, [seed, 2], tiled(X, samples))

@@ -120,6 +120,32 @@ def most_probable(model: MOGP, X: tf.Tensor, output: int) -> npt.NDArray[np.int6
     return np.concatenate([np.empty(0, np.int64), *picked])
 
 
+def described(model: MOGP) -> str:
+    """What a model is of and made of, a line each: for `print(model)`.
+
+    Args:
+        model: any.
+    """
+    schema = model.schema
+    columns = f": {listed(schema.input_names)}" if schema.columns else ""
+    said = {
+        "outputs": f"{len(model.names)}: {listed(model.names)}",
+        "inputs": f"{model.input_dim}{columns}",
+        **model.choices(),
+    }
+    lines = [f"  {what:<12}{value}" for what, value in said.items()]
+    return "\n".join([type(model).__name__, *lines])
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first ten names, quoted.
+
+    Args:
+        names: any number.
+    """
+    return ", ".join(map(repr, names[:10])) + (", …" if len(names) > 10 else "")
+
+
 def _part(
     model: MOGP,
     output: int,
