@@ -20,7 +20,7 @@ def reads_jointly(likelihood: Likelihood) -> bool:
 
 def dense(X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
     """Inputs whose covariances are wanted: a dense matrix, as these are."""
-    return tf.sparse.todense(X) if isinstance(X, tf.SparseTensor) else X
+    return tf.sparse.to_dense(X) if isinstance(X, tf.SparseTensor) else X
 
 
 def tiled(X: tf.Tensor | tf.SparseTensor, samples: int) -> tf.Tensor | None:

@@ -498,7 +498,7 @@ def test_table_of_predictions_has_quantiles_of_the_predictive_distribution(mixed
     X = data.X[:5]
     table = model.predict(X, "a", quantiles=(0.1, 0.5, 0.9), samples=20_000)
     mean, var = (v.numpy()[:, 0] for v in model.predict_y(X, "a"))
-    assert list(table.columns) == ["row", "output", "target", "mean", "sd", "q0.1", "q0.5", "q0.9"]
+    assert list(table.columns) == ["row", "x0", "x1", "output", "target", "mean", "sd", "q0.1", "q0.5", "q0.9"]
     np.testing.assert_allclose(table["mean"], mean, rtol=1e-12)
     np.testing.assert_allclose(table["sd"], np.sqrt(var), rtol=1e-12)
     for q in (0.1, 0.5, 0.9):

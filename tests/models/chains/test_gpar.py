@@ -111,7 +111,7 @@ def test_a_given_order_is_the_chain_of_the_data_in_that_order():
     backward = model_of(GAPS, order=NAMES[::-1])
     turned = GPAR(MultiOutputData.from_arrays(X, GAPS[:, ::-1], names=NAMES[::-1]), KERNELS, noise=NOISE)
     assert backward.log_evidence() == turned.log_evidence()
-    draws = [m.samples(X[:3], 4, seed=1) for m in (backward, turned)]
+    draws = [m.predict_y_samples(X[:3], samples=4, seed=1) for m in (backward, turned)]
     np.testing.assert_allclose(draws[0], draws[1][..., ::-1])
 
 
@@ -174,7 +174,8 @@ def test_moments_density_and_draws_of_a_second_output_are_those_of_quadrature():
     log_p = model.predict_log_density(held_out, samples=S)["second"]
     np.testing.assert_allclose(np.exp(log_p), density, rtol=0.03)
     for latent, spread in ((True, var), (False, var + noise)):
-        draws = model.samples([[x], [0.4]], S, latent=latent)[:, 0, 1]
+        ask = model.predict_f_samples if latent else model.predict_y_samples
+        draws = ask([[x], [0.4]], samples=S).numpy()[:, 0, 1]
         assert abs(draws.mean() - mean) < tolerance * 2
         np.testing.assert_allclose(draws.var(), spread, rtol=0.05)
 
@@ -185,7 +186,7 @@ def test_joint_draws_have_the_covariance_of_an_exact_posterior():
     z = standardised(Y[:, :1])
     alone = gpflow.models.GPR((X, z), gpflow.kernels.SquaredExponential(lengthscales=0.3), noise_variance=NOISE)
     _, cov = alone.predict_f(xnew, full_cov=True)
-    draws = model.samples(xnew, S, latent=True)[..., 0] / np.std(Y[:, 0])
+    draws = model.predict_f_samples(xnew, samples=S).numpy()[..., 0] / np.std(Y[:, 0])
     np.testing.assert_allclose(np.cov(draws.T), cov[0], atol=0.02)
 
 
@@ -206,7 +207,7 @@ def test_densities_of_one_output_are_those_among_all():
     alone = model.predict_log_density(MultiOutputData.from_arrays(X[:3], Y[:3, 2:], names=NAMES[2:]))
     assert list(alone) == ["third"]
     np.testing.assert_array_equal(alone["third"], every["third"])
-    with pytest.raises(KeyError, match="no output 'fourth'"):
+    with pytest.raises(ValueError, match=r"1 outputs \(fourth\), the model has 3"):
         model.predict_log_density(MultiOutputData.from_arrays(X[:3], Y[:3, :1], names=["fourth"]))
 
 
@@ -220,10 +221,10 @@ def test_known_outputs_condition_the_later_ones():
     centre, sd = model.scale["second"]
     np.testing.assert_allclose(mean[:, 0], centre + sd * m)
     np.testing.assert_allclose(var[:, 0], sd**2 * (v + NOISE))
-    draws = model.samples(X[:2], 3, given=given)
+    draws = model.predict_y_samples(X[:2], samples=3, given=given)
     np.testing.assert_allclose(draws[..., 0], np.tile(known, (3, 1)))
-    with pytest.raises(ValueError, match="the first of the chain, first → second → third"):
-        model.samples(X[:2], 3, given={"second": known})
+    with pytest.raises(ValueError, match="the first outputs of its chain, first → second → third"):
+        model.predict_y_samples(X[:2], samples=3, given={"second": known})
     with pytest.raises(ValueError, match="3 values for 2 rows"):
         model.predict_f(X[:2], given={"first": np.zeros(3)})
 
@@ -405,7 +406,9 @@ def test_predictions_follow_units_of_the_targets():
         (m, v), (m2, v2) = (getattr(one, name)(X[:4]) for one in (plain, scaled))
         np.testing.assert_allclose(m2, c * m + b, rtol=1e-8)
         np.testing.assert_allclose(v2, c**2 * v, rtol=1e-8)
-    np.testing.assert_allclose(scaled.samples(X[:4], 3), c * plain.samples(X[:4], 3) + b, rtol=1e-6)
+    np.testing.assert_allclose(
+        scaled.predict_y_samples(X[:4], samples=3), c * plain.predict_y_samples(X[:4], samples=3) + b, rtol=1e-6
+    )
     first = plain.predict_log_density(MultiOutputData.from_arrays(X[:4], Y[:4], names=NAMES))
     second = scaled.predict_log_density(MultiOutputData.from_arrays(X[:4], c * Y[:4] + b, names=NAMES))
     for d, name in enumerate(NAMES):
@@ -459,7 +462,7 @@ def test_a_saved_model_predicts_the_same(tmp_path):
 
 def test_predictions_come_as_a_table():
     table = model_of(GAPS).predict(X[:3], quantiles=(0.1, 0.9), samples=50)
-    assert list(table.columns) == ["row", "output", "target", "mean", "sd", "q0.1", "q0.9"]
+    assert list(table.columns) == ["row", "x", "output", "target", "mean", "sd", "q0.1", "q0.9"]
     assert (table["q0.1"] < table["q0.9"]).all()
     assert list(table["output"].unique()) == list(NAMES)
 
@@ -483,7 +486,7 @@ def test_float32_is_honoured():
         model = model_of(GAPS)
         fitted(model, data_of(GAPS), 3)
         assert model.predict_y(X[:3]).mean.dtype == np.float32
-        assert model.samples(X[:3], 2).dtype == np.float32
+        assert model.predict_y_samples(X[:3], samples=2).dtype == np.float32
         single = model.posterior_means(X)
     double = model_of(GAPS)
     fitted(double, data_of(GAPS), 3)
@@ -507,6 +510,10 @@ def test_wrong_uses_are_named():
     wide = MultiOutputData.from_list([(X, Y[:, :2])], names=["wide"])
     with pytest.raises(ValueError, match="one target column an output; wide has more"):
         GPAR(wide, LayerKernels(1))
-    for call in (lambda m: fitted(m, data, 0), lambda m: m.samples(X, 0), lambda m: m.paths(X, samples=0)):
+    for call in (
+        lambda m: fitted(m, data, 0),
+        lambda m: m.predict_y_samples(X, samples=0),
+        lambda m: m.paths(X, samples=0),
+    ):
         with pytest.raises(ValueError, match="at least one"):
             call(model_of(Y))

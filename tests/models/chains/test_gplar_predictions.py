@@ -214,6 +214,6 @@ def test_questions_without_an_answer_are_refused(call):
 
 def test_given_values_are_refused_where_an_output_is_a_sum():
     model = LatentChain([Component(se()), Component(se())], [{0: 0.5, 1: 0.5}], lik.Gaussian(), [Z, Z], input_dim=1)
-    with pytest.raises(ValueError, match="not a single GP"):
+    with pytest.raises(ValueError, match="of several GPs: its values cannot be given"):
         model.predict_f(NEW, given={"output 0": np.zeros(7)})
     assert gpflow.utilities.parameter_dict(model)
