@@ -28,7 +28,8 @@ def test_the_readme_has_one_example_that_runs_as_pasted_and_draws_its_picture(tm
     (example,) = blocks(README)
     assert len(example.strip().splitlines()) <= 18
     scope: dict[str, object] = {}
-    exec(example, scope)
+    with mpl.rc_context(mpl.rcParamsDefault | {"backend": "Agg"}):  # as in an interpreter that was just started
+        exec(example, scope)
     assert "Converged." in capsys.readouterr().out
     drawn, kept = (mpl.image.imread(path) for path in (tmp_path / PICTURE.name, PICTURE))
     assert drawn.shape == kept.shape
