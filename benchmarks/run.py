@@ -47,9 +47,10 @@ def main() -> None:
     names = asked.names or BENCHMARKS
     if asked.page:
         with_results(asked.page.read_text(encoding="utf-8"), "")  # a page without a place for them: say so now
+    load = os.getloadavg()[0]  # before we add to it
     results, failed = measure(names)
     if asked.page:
-        text = with_results(asked.page.read_text(encoding="utf-8"), section(results, names, failed))
+        text = with_results(asked.page.read_text(encoding="utf-8"), section(results, names, failed, load))
         asked.page.write_text(text, encoding="utf-8")
         print(f"wrote {len(results)} results to {asked.page}")
     if failed:
@@ -73,16 +74,24 @@ def measure(names: Sequence[str]) -> tuple[list[Result], list[str]]:
     return results, failed
 
 
-def section(results: Sequence[Result], names: Sequence[str], failed: Sequence[str] = ()) -> str:
-    """What a page says of one run: machine, date, versions, which benchmarks, and a table of their results."""
-    return "\n".join([*_about(names, failed), "", *_table(results)])
+def section(
+    results: Sequence[Result], names: Sequence[str], failed: Sequence[str] = (), load: float | None = None
+) -> str:
+    """What a page says of one run: machine, date, versions, which benchmarks, and a table of their results.
+
+    `load` is the work of others: how many processes were running when the run began.
+    """
+    return "\n".join([*_about(names, failed, load), "", *_table(results)])
 
 
-def _about(names: Sequence[str], failed: Sequence[str]) -> Iterator[str]:
+def _about(names: Sequence[str], failed: Sequence[str], load: float | None) -> Iterator[str]:
     found = {d.name.replace("_", "-"): d.version for d in distributions()}
     packages = ", ".join(f"{name} {found[name]}" for name in PACKAGES if name in found)
     yield f"Measured on {date.today()}: {_processor()}, {os.cpu_count()} cores of which one is used,"
     yield f"Python {platform.python_version()}, {packages}; medians of {REPEATS} rounds."
+    if load is not None:
+        busy = " The machine was busy with other work: measure again when it is not." if load > 0.5 else ""
+        yield f"Load when the run began: {load:.1f}.{busy}"
     if left_out := [name for name in BENCHMARKS if name not in names]:
         yield f"Not run: {', '.join(f'`{name}`' for name in left_out)}."
     if failed:

@@ -1,17 +1,47 @@
-"""The README's code runs as it is printed."""
+"""The code of the README and of the guide's page of examples runs as it is printed.
 
+`python tests/test_readme.py` runs the README's example and keeps the picture that it draws.
+"""
+
+import os
 import re
+import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pytest
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README, EXAMPLES = ROOT / "README.md", ROOT / "chapters" / "guide" / "examples.md"
+PICTURE = ROOT / "_static" / "sensors.png"
 
 
-def blocks() -> list[str]:
-    return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def blocks(page: Path = EXAMPLES) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_readme_has_one_example_that_runs_as_pasted_and_draws_its_picture(tmp_path, monkeypatch, capsys):
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    (example,) = blocks(README)
+    assert len(example.strip().splitlines()) <= 18
+    scope: dict[str, object] = {}
+    exec(example, scope)
+    assert "Converged." in capsys.readouterr().out
+    drawn, kept = (mpl.image.imread(path) for path in (tmp_path / PICTURE.name, PICTURE))
+    assert drawn.shape == kept.shape
+    at = np.array([[5.5], [6.5], [7.0]])  # in the gap of the temperature
+    predicted = scope["model"].predict(at, "temperature")
+    assert (np.abs(predicted["mean"] - np.sin(at[:, 0])) < 0.3).all()
+
+
+@pytest.mark.parametrize("page", [README, EXAMPLES], ids=lambda page: page.name)
+def test_every_file_that_is_linked_is_there(page):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_quick_start_loads_fits_predicts_plots_and_saves_in_under_fifteen_lines(tmp_path, monkeypatch, capsys):
@@ -148,3 +178,11 @@ def test_the_example_of_latent_chains_runs():
     assert len(scope["table"]) == rows
     assert scope["curves"].shape == (20, rows, 3)
     assert scope["both"].num_gps == 6
+
+
+if __name__ == "__main__":
+    mpl.use("Agg")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        exec(blocks(README)[0])
+        PICTURE.write_bytes(Path(PICTURE.name).read_bytes())

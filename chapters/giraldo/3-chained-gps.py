@@ -48,7 +48,7 @@ from mogp.book import Chapter
 from mogp.book.runs.heterogeneous import STUDIES, author_constants, author_start, heterogeneous_model, optimiser
 from mogp.datasets.scaling import unit_interval
 from mogp.experiments import sweep
-from mogp.models import accgp, ccgp, cgp, hetmogp_lmc
+from mogp.models import accgp, ccgp, cgp, hetmogp_lmc, twofold
 from mogp.optimizers import NaturalAdam
 from mogp.plotting import COLOURS, bands
 from mogp.project import data_folder
@@ -800,7 +800,10 @@ chapter.claim(
 # %%
 def motorcycle_scores(model, train, test):
     """NLPD, coverage of 95 % intervals, and predictions on the grid; for both copies of an augmented model."""
-    densities = {part: model.predict_log_density(data) for part, data in (("train", train), ("test", test))}
+    asked = {"train": train, "test": test}
+    if len(model.names) == 2:  # ACCGP has a copy of its output
+        asked = {part: twofold(data) for part, data in asked.items()}
+    densities = {part: model.predict_log_density(data) for part, data in asked.items()}
     drawn = [[np.asarray(part)[:, 0] for part in model.predict_y(grid, d)] for d in range(len(model.names))]
     intervals = [model.predict(test.inputs(0), d) for d in range(len(model.names))]
     sds = [np.sqrt(var) for _, var in drawn]

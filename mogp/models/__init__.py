@@ -1,6 +1,7 @@
 """Models: `SparseMOGP`, `LatentMOGP` and `LatentChain`, their named cases, and exact references."""
 
 from mogp.models.annotators import AnnotatedMOGP, ccgpma, cgpma
+from mogp.models.base import MOGP
 from mogp.models.chains import (
     GPAR,
     Component,
@@ -51,6 +52,7 @@ __all__ = [
     "LatentChain",
     "LatentMOGP",
     "LinearOneVsEach",
+    "MOGP",
     "OneVsEachMOGP",
     "ReplicaMOGP",
     "ReplicatedMOGP",

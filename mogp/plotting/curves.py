@@ -198,8 +198,9 @@ def trace(
 
 
 def _column(values: ArrayLike | None, name: str, length: int | None = None) -> Floats:
-    """Flatten [N] or [N, 1] to [N]; anything else is not one curve."""
-    array = np.asarray(values, dtype=float)
+    """Flatten [N] or [N, 1] to [N], dates left as they are; anything else is not one curve."""
+    array: NDArray[Any] = np.asarray(values)
+    array = array if array.dtype.kind == "M" else array.astype(float)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

@@ -85,14 +85,38 @@ def _against_input(
                 label="mean",
                 band_label="95 %",
             )
+    _draw_data(ax, data, name, len(targets))
+    if data.columns[0].date:
+        _short_dates(ax)
+    ax.set(xlabel=data.input_names[0], ylabel=name)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+
+
+def _short_dates(ax: Any) -> None:
+    """Labels of dates that do not run into each other."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+
+
+def _draw_data(ax: Any, data: MultiOutputData, name: str, targets: int) -> None:
+    """Targets as points; classes as points below their probabilities, in the colours of these."""
     own = data[name]
-    for column in range(own.Y.shape[1] if len(targets) == 1 else 1):
+    style: dict[str, Any] = {"ls": "", "marker": ".", "markersize": 4}
+    if targets > 1:
+        at = _as_given(data.inputs(name)[:, 0], data)
+        for position in range(targets):
+            seen = own.Y[:, 0] == position
+            color = list(COLOURS.values())[position % len(COLOURS)]
+            ax.plot(at[seen], np.full(int(seen.sum()), -0.06), color=color, **style)
+        return
+    for column in range(own.Y.shape[1]):
         seen = own.observed[:, column]
         at = _as_given(data.inputs(name)[seen, 0], data)
         label = "data" if column == 0 else None
-        ax.plot(at, own.Y[seen, column], ".", color=INK, markersize=4, alpha=0.7, label=label)
-    ax.set(xlabel=data.input_names[0], ylabel=name)
-    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+        ax.plot(at, own.Y[seen, column], color=INK, alpha=0.7, label=label, **style)
 
 
 def _as_given(x: Any, data: MultiOutputData) -> Any:

@@ -71,6 +71,13 @@ def test_a_page_is_written_between_its_marks_and_again(bench: ModuleType) -> Non
         assert text.endswith(f"{bench.END}\n\nThe rest.\n")
 
 
+@pytest.mark.parametrize(("load", "busy"), [(0.1, False), (2.9, True)])
+def test_a_page_says_when_the_machine_was_busy(load: float, busy: bool, bench: ModuleType) -> None:
+    said = bench.section([], bench.BENCHMARKS, load=load)
+    assert f"Load when the run began: {load}." in said
+    assert ("busy with other work" in said) == busy
+
+
 def test_a_page_without_marks_is_refused(bench: ModuleType) -> None:
     with pytest.raises(SystemExit, match="no place for results"):
         bench.with_results("# Speed\n", "")

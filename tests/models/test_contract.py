@@ -503,6 +503,7 @@ def test_plot(case, kind):
     asked = data if case.truth is None else case.truth(kind, 0)
     figure = mogp.plotting.predictions(model, asked, points=5, samples=10)
     try:
+        figure.canvas.draw()
         assert len(figure.axes) >= 1
         assert all(ax.has_data() for ax, n in zip(figure.axes, getattr(asked, "sizes", ()), strict=False) if n)
     finally:

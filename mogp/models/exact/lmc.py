@@ -96,9 +96,10 @@ class ExactLMC(ExactMOGP):
 
     def choices(self) -> dict[str, str]:
         """Kernel and sizes, in words."""
-        parts = self.kernel.kernels if len(self.kernel.kernels) > 2 else [self.kernel]
+        summed = isinstance(self.kernel, gpflow.kernels.Sum)
+        parts = self.kernel.kernels if summed else [self.kernel]
         return {
-            "prior": f"LMC: {len(parts)} terms, exact, {len(self._targets)} rows in all",
+            "prior": f"LMC: {len(parts)} latent GPs, exact, {len(self._targets)} rows in all",
             "likelihood": "Gaussian, a variance for each output",
             "units": "those of the data",
         }

@@ -42,9 +42,7 @@ def test_likelihood_and_prediction_are_those_of_the_dense_formulas(name, rank, u
     X = np.concatenate([uneven.inputs(i) for i in range(3)])
     y = np.concatenate([o.Y[:, 0] for o in uneven])
     K = covariance(kernels, A, X, d, X, d) + np.diag(np.array([0.1, 0.2, 0.3])[d])
-    np.testing.assert_allclose(
-        model.elbo(), stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y), rtol=1e-6
-    )
+    np.testing.assert_allclose(model.elbo(), stats.multivariate_normal(np.zeros(len(y)), K).logpdf(y), rtol=1e-6)
 
     new = rng.normal(size=(4, 2))
     for output in range(3):
