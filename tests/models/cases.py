@@ -573,7 +573,7 @@ CHAINS = (
         "GPLAR, C, mixed likelihoods",
         small.tame,
         lambda d: gplar(d, _tame(), inducing=3, start="zero"),
-        NO_REPLICAS | PATHS | NOT_GAUSSIAN,
+        NO_REPLICAS | PATHS,
         sampled=True,
     ),
     Case(
@@ -597,7 +597,7 @@ CHAINS = (
         "additive GPLAR",
         small.reals,
         lambda d: additive_gplar(d, inducing=3, start="zero"),
-        NO_REPLICAS | PATHS | SUMS,
+        NO_REPLICAS | PATHS,
         sampled=True,
     ),
     Case(
