@@ -243,7 +243,11 @@ def as_cpm(stack):
     spread = L + 2 * stack.width.numpy() ** 2
     scale = stack.W.numpy() * (L / spread).prod(1) ** 0.25
     plain = ConvolvedStack(
-        stack.num_functions, len(stack), L.shape[1], smoothing=stack.smoothing.numpy(), rank=stack.rank,
+        stack.num_functions,
+        len(stack),
+        L.shape[1],
+        smoothing=stack.smoothing.numpy(),
+        rank=stack.rank,
         S=stack.S.numpy() * np.tile(scale, stack.rank),
     )  # fmt: skip
     for kernel, own in zip(plain.kernels, spread, strict=True):
@@ -365,7 +369,15 @@ toy = chapter.load("zip-toy", N=1000)
 counted = MultiOutputData.from_arrays(toy.X, toy.Y, names=["count"])
 model = SparseMOGP(
     prior=CPM(
-        ConvolvedStack(functions=2, latents=2, input_dim=1, lengthscales=0.15, smoothing=0.03, rank=2, seed=seed)
+        ConvolvedStack(
+            functions=2,
+            latents=2,
+            input_dim=1,
+            lengthscales=0.15,
+            smoothing=0.03,
+            rank=2,
+            seed=seed,
+        )
     ),
     inducing=SmoothedPoints(kmeans_points(counted, 30, sets=2, seed=seed).Z.numpy(), 0.03),
     posterior=Full(whiten=True),

@@ -736,7 +736,8 @@ for name, built in {
 }.items():
     q_mu = built.posterior.q_mu if name == "LMC" else built.q_mu
     q_mu.assign(rng.normal(size=q_mu.shape))
-    curves = np.array([[built.predict_y(grid, d, replica=r) for r in range(3)] for d in range(3)])
+    by_output = [[built.predict_y(grid, d, replica=r) for r in range(3)] for d in range(3)]
+    curves = np.array(by_output)
     blind[name] = float(np.ptp(curves, axis=1).max())
 chapter.claim(
     "hmogplv-5-c9",

@@ -227,7 +227,14 @@ with chapter.figure(
 
 # %%
 con_k = Patches(image=(SIDE, SIDE), patch=(PATCH, PATCH))
-model = mocgps_ar(pair.data, patches=con_k, latents=3, inducing=10, negatives=1, seed=seed)
+model = mocgps_ar(
+    pair.data,
+    patches=con_k,
+    latents=3,
+    inducing=10,
+    negatives=1,
+    seed=seed,
+)
 gpflow.utilities.print_summary(model, fmt="notebook")
 
 # %% [markdown]
@@ -296,7 +303,12 @@ small = MultiOutputData.from_list(
 common = dict(latents=2, lengthscale=8.0, W=rng.standard_normal((28, 2)), negatives=None, seed=seed)
 centres = np.stack([small.X[:12]] * 2)
 whole_image = Patches(image=(SIDE, SIDE), patch=(SIDE, SIDE), ard=True, start="ones")
-one_patch = mocgps_ar(small, patches=whole_image, inducing=InducingPatches(centres, whole_image), **common)
+one_patch = mocgps_ar(
+    small,
+    patches=whole_image,
+    inducing=InducingPatches(centres, whole_image),
+    **common,
+)
 no_patch = mogps_ar(small, inducing=given_points(centres), **common)
 q_mu = rng.standard_normal(no_patch.posterior.q_mu.shape)
 for each in (one_patch, no_patch):
@@ -1006,7 +1018,15 @@ def run_alphabets(source, alphabets, trained_on, fold, steps, rate, latents, ind
     cut = Patches(image=train.image_shape, patch=(8, 8))
     few = data.X[np.random.default_rng(seed).choice(len(data.X), 100, replace=False)]
     start = patch_subset(few, cut, inducing, sets=latents, seed=seed + fold)
-    model = mocgps_ar(data, classes, patches=cut, latents=latents, inducing=start, negatives=1, seed=seed + fold)
+    model = mocgps_ar(
+        data,
+        classes,
+        patches=cut,
+        latents=latents,
+        inducing=start,
+        negatives=1,
+        seed=seed + fold,
+    )
     which = zlib.crc32(repr((source, trained_on, fold, steps, rate, latents, inducing, batch, seed)).encode())
     unfinished = build_folder() / "checkpoints" / f"ma-4-{which:08x}.npz"
     unfinished.parent.mkdir(parents=True, exist_ok=True)

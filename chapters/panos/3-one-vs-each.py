@@ -302,7 +302,8 @@ rings = chapter.load("rings", train=settings.rings["train"], test=settings.rings
 train, test = rings.train.data, rings.test
 moved = {}
 for name, lazy in (("plain Adam", False), ("lazy Adam", True)):
-    model, adam = ovse(train, inducing=8, lengthscale=1.0, seed=seed), Adam(0.01, lazy=lazy)
+    model = ovse(train, inducing=8, lengthscale=1.0, seed=seed)
+    adam = Adam(0.01, lazy=lazy)
     adam.start(model)
     adam.step(model, lambda model=model: model.training_loss(train))
     before, batch = model.posterior.q_mu.numpy(), model.batches(train, 20, seed)(0)
@@ -347,7 +348,11 @@ with chapter.figure(
 curves = {}
 makers = {
     "OvsE-P": lambda: ovse(
-        train, posterior="parsimonious", inducing=settings.rings["inducing"], lengthscale=1.0, seed=seed
+        train,
+        posterior="parsimonious",
+        inducing=settings.rings["inducing"],
+        lengthscale=1.0,
+        seed=seed,
     )
 }
 makers["OvsE-LIN"] = lambda: ovse_linear(train)

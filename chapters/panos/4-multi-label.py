@@ -257,7 +257,13 @@ print(
 
 # %%
 few = LabelData.of(rng.normal(size=(4, 3)), [[0, 2], [1], [], [2, 3, 4]], labels=5)
-listed = mlgpf(few, kernel="se", latents=2, inducing=given_points(few.X[:3]), start="random")
+listed = mlgpf(
+    few,
+    kernel="se",
+    latents=2,
+    inducing=given_points(few.X[:3]),
+    start="random",
+)
 bernoulli, kl = BernoulliLabels(5), float(listed.kl())
 exact = float(listed.elbo(few))
 estimates = {"own set for each point": [], "one set for the batch": []}
@@ -317,7 +323,15 @@ four = LabelData.of(np.array([[0.0, 1.0], [1.0, 0.3], [-0.8, 0.5], [0.2, -1.0]])
 def with_all_points(posterior):
     """Two latent GPs, three labels, inducing inputs at the four points; only q is trained."""
     points = given_points(four.X)
-    model = mlgpf(four, kernel="se", latents=2, inducing=points, posterior=posterior, whiten=True, nodes=60)
+    model = mlgpf(
+        four,
+        kernel="se",
+        latents=2,
+        inducing=points,
+        posterior=posterior,
+        whiten=True,
+        nodes=60,
+    )
     for part in (model.prior, model.inducing):
         gpflow.set_trainable(part, False)
     model.prior.W.assign([[1.0, 0.4], [-0.7, 0.9], [0.3, -1.1]])
@@ -549,7 +563,8 @@ MAIN = ("LINEAR-l", "ARD", "ARD-FX")
 
 def point(data, method, size, **more):
     """Arguments of `label_run`; the rank is given to those methods only that have one."""
-    size = {k: v for k, v in size.items() if k != "rank" or LabelMethod.parse(method).subspace}
+    subspace = LabelMethod.parse(method).subspace
+    size = {k: v for k, v in size.items() if k != "rank" or subspace}
     return dict(data=data, source=loaded[data].source, method=method, seed=seed, **size) | more
 
 
@@ -1892,7 +1907,8 @@ def most(method, what, **fixed):
     """The largest number of factors or inducing inputs within the budget."""
 
     def size(n):
-        return LabelMethod.parse(method).parameters(5000, 3993, **{"factors": 1, "inducing": 1} | fixed | {what: n})
+        sizes = {"factors": 1, "inducing": 1} | fixed | {what: n}
+        return LabelMethod.parse(method).parameters(5000, 3993, **sizes)
 
     n = 1
     while size(2 * n) <= budget:

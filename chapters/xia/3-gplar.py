@@ -119,7 +119,13 @@ def trained(model, data, steps, gamma=GAMMA):
 # %%
 functions = chapter.load("xia-functions", n=settings.functions["n"], missing=True)
 recipe = dict(kind="linear+nonlinear", input_lengthscale=0.1, output_lengthscale=0.1)
-example = gplar(functions.train.data, kernel=LayerKernels(1, **recipe), strategy="C", inducing=10, start="zero")
+example = gplar(
+    functions.train.data,
+    kernel=LayerKernels(1, **recipe),
+    strategy="C",
+    inducing=10,
+    start="zero",
+)
 pd.DataFrame(
     {
         "kernel": [" + ".join(type(k).__name__ for k in getattr(one, "kernels", [one])) for one in example.kernels],
@@ -149,7 +155,15 @@ def strategy_run(model, source, n, steps, gpar_steps, paths, seed):
     if model != "GPAR":
         adopt = "stated" not in model
         fitted = gplar(
-            data, kernel=kernels, strategy=model[0], start=fitted, adopt=adopt, inducing=toy.X, noise=0.05, whiten=False, seed=seed
+            data,
+            kernel=kernels,
+            strategy=model[0],
+            start=fitted,
+            adopt=adopt,
+            inducing=toy.X,
+            noise=0.05,
+            whiten=False,
+            seed=seed,
         )  # fmt: skip
         found["bound"] = trained(fitted, data, steps, 0.0 if "Adam" in model else GAMMA)
         found["inducing"] = [np.asarray(layer.Z[:, 0]).tolist() for layer in fitted.layers()]
@@ -398,7 +412,15 @@ def diagnosis_run(source, thin, steps, gpar_steps, looks, paths, seed):
     first = GPAR(data, kernels)
     fit(first, data, steps=gpar_steps, progress=False)
     chain = bi_gplar(
-        data, kernel=kernels, combine="sum", light=True, start=(first, "zero"), adopt=True, inducing=eeg.X, whiten=False, seed=seed
+        data,
+        kernel=kernels,
+        combine="sum",
+        light=True,
+        start=(first, "zero"),
+        adopt=True,
+        inducing=eeg.X,
+        whiten=False,
+        seed=seed,
     )  # fmt: skip
     bounds, covered = [], []
     for _ in range(looks):
@@ -746,7 +768,14 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
         fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)
     if model == "GPLAR":
-        chain = gplar(data, kernel=kernels, strategy="B", start=first[0], adopt=True, **common)
+        chain = gplar(
+            data,
+            kernel=kernels,
+            strategy="B",
+            start=first[0],
+            adopt=True,
+            **common,
+        )
     elif model == "bi-GPLAR":
         chain = bi_gplar(data, kernel=kernels, start=first, adopt=True, **common)
     else:

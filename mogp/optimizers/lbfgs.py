@@ -11,6 +11,7 @@ import tensorflow as tf
 from scipy.optimize import OptimizeResult, minimize
 
 from mogp.data import Array
+from mogp.errors import UnsupportedError
 from mogp.optimizers.base import Loss, Optimizer, Problem, Search, Watch
 from mogp.optimizers.line_search import LineSearch, StepsBack
 
@@ -40,7 +41,7 @@ class LBFGS(Optimizer):
 
     def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
         """L-BFGS has no step of its own: see `run`."""
-        raise NotImplementedError("L-BFGS does not work step by step; call run.")
+        raise UnsupportedError("L-BFGS does not work step by step. Use fit, or call run.")
 
     @property
     def variables(self) -> Sequence[tf.Variable]:
