@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -91,8 +90,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def targets(self, output: int | str) -> tuple[Any, ...]:
         """What the columns of `predict_y` are for one output: classes, or numbers from 0."""
         d = self.index(output)
-        nothing = tf.zeros([0, self.input_dim + self.has_replicas], gpflow.default_float())
-        count = int(self._predict_y(nothing, [d]).mean.shape[-1])
+        count = tables.target_count(self, d)
         classes = self.schema.classes_of(d)
         return classes if classes and len(classes) == count > 1 else tuple(range(count))
 

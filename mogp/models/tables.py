@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
+import gpflow
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -22,6 +24,7 @@ _NUMBERS_AT_ONCE = 1 << 20
 _MOST_COLUMNS = 20
 _MOST_ROWS = 20_000_000
 _MOST_UNUSED = 10
+_target_counts: WeakKeyDictionary[MOGP, dict[int, int]] = WeakKeyDictionary()
 
 
 class Spread(NamedTuple):
@@ -30,6 +33,20 @@ class Spread(NamedTuple):
     quantiles: Sequence[float]
     samples: int
     seed: int
+
+
+def target_count(model: MOGP, output: int) -> int:
+    """How many columns `predict_y` has for an output; found by a prediction at no rows, once.
+
+    Args:
+        model: that predicts.
+        output: which.
+    """
+    known = _target_counts.setdefault(model, {})
+    if output not in known:
+        nothing = tf.zeros([0, model.input_dim + model.has_replicas], gpflow.default_float())
+        known[output] = int(model._predict_y(nothing, [output]).mean.shape[-1])
+    return known[output]
 
 
 def predicted(
