@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -90,24 +91,41 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def build(book: Path) -> Iterator[Path]:
+def build(book: Path) -> Path:
     """A build folder in which one of the two chapters has been run."""
     from mogp.book.runner import run
 
     folder = book / "_build"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOGP_BOOK", str(book))
-        patch.setenv("MOGP_BUILD", str(folder))
+    with _inside(book):
         run(["ma/2"], profile="smoke", build=folder)
-        assert (folder / "chapters" / "ma-2" / "notebook.ipynb").is_file()
-        yield folder
+    assert (folder / "chapters" / "ma-2" / "notebook.ipynb").is_file()
+    return folder
 
 
 @pytest.fixture(scope="session")
-def site(build: Path) -> Path:
+def site(book: Path, build: Path) -> Path:
     from mogp.book.site import build_site
 
-    return build_site(build).parent
+    with _inside(book):
+        return build_site(build).parent
+
+
+@pytest.fixture(autouse=True)
+def inside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests of the small book are in it; the next test of the worker, which may be of another folder, is not."""
+    if "build" not in request.fixturenames:
+        yield
+        return
+    with _inside(request.getfixturevalue("book")):
+        yield
+
+
+@contextmanager
+def _inside(book: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOGP_BOOK", str(book))
+        patch.setenv("MOGP_BUILD", str(book / "_build"))
+        yield
 
 
 @pytest.fixture
