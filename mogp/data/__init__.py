@@ -8,6 +8,7 @@ read.
 from mogp.data.inputs import InputColumn, column_names, columns_agree, read_inputs
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows, unit_rows
 from mogp.data.outputs import Output
+from mogp.data.scaling import Scaling
 from mogp.data.schema import Names, Schema
 from mogp.data.table import Array, MultiOutputData
 
@@ -19,6 +20,7 @@ __all__ = [
     "MultiOutputData",
     "Names",
     "Output",
+    "Scaling",
     "Schema",
     "column_names",
     "columns_agree",

@@ -26,6 +26,7 @@ from mogp.data.schema import Schema
 
 if TYPE_CHECKING:
     from mogp.data.batches import Batch, BatchSource
+    from mogp.data.scaling import Scaling
 
 Array = npt.NDArray[Any]
 
@@ -45,6 +46,7 @@ class MultiOutputData:
         nested: whether replicas are nested in outputs (replica 0 of one output has nothing to do
             with replica 0 of another) or crossed with them (the same number is the same replica in
             every output). False where there are no replicas.
+        scaled_by: the `Scaling` whose units the data are in; None for their own.
 
     >>> import numpy as np
     >>> Y = np.array([[1.0, 0.0], [2.0, np.nan], [3.0, 1.0]])
@@ -59,6 +61,7 @@ class MultiOutputData:
     outputs: tuple[Output, ...]
     columns: tuple[InputColumn, ...] = ()
     nested: bool = False
+    scaled_by: Scaling | None = None
 
     def __post_init__(self) -> None:
         P = int(self.X.shape[1])
@@ -314,7 +317,8 @@ class MultiOutputData:
             replace(o, rows=where[start:stop])
             for o, start, stop in zip(outputs, bounds[:-1], bounds[1:], strict=True)
         ]
-        return self._of(builders.Parts(self.X[used], moved, self.columns), self.nested)
+        part = self._of(builders.Parts(self.X[used], moved, self.columns), self.nested)
+        return replace(part, scaled_by=self.scaled_by)
 
     def split(self, test: float = 0.25, seed: int = 0) -> tuple[MultiOutputData, MultiOutputData]:
         """Random train and test parts; a share `test` of the rows of each output is held out.

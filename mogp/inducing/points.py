@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import gpflow
 import numpy as np
@@ -53,6 +54,19 @@ class InducingPoints(gpflow.Module):
         if not np.isfinite(values).all():
             raise ValueError(f"{int((~np.isfinite(values)).sum())} inducing inputs are not finite.")
         self.Z = gpflow.Parameter(values)
+
+    def moved(self, place: Callable[[Array], Array]) -> InducingPoints:
+        """The same points in other units.
+
+        Args:
+            place: from inputs `[..., P]` to inputs in those units.
+
+        >>> InducingPoints([[0.0], [2.0]]).moved(lambda Z: Z / 2).Z.numpy().tolist()
+        [[0.0], [1.0]]
+        """
+        moved: InducingPoints = gpflow.utilities.deepcopy(self)
+        moved.Z.assign(place(self.Z.numpy()))
+        return moved
 
     @property
     def num_inducing(self) -> int:

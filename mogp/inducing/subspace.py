@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import gpflow
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +11,7 @@ import tensorflow as tf
 from check_shapes import check_shapes, inherit_check_shapes
 from scipy.sparse.linalg import svds
 
+from mogp.data import Array
 from mogp.data.labels import LabelData, Matrix, is_sparse
 from mogp.inducing.points import InducingPoints, cluster_centres
 from mogp.kernels import KernelStack
@@ -56,6 +59,15 @@ class SubspacePoints(InducingPoints):
         fixed = tf.constant(directions, gpflow.default_float())
         self.basis = gpflow.Parameter(directions) if train_basis else fixed
         self._gram = None if train_basis else tf.linalg.matmul(fixed, fixed, transpose_b=True)
+
+    def moved(self, place: Callable[[Array], Array]) -> SubspacePoints:
+        """The same coordinates: they are in the units of the basis.
+
+        Args:
+            place: see `InducingPoints.moved`.
+        """
+        moved: SubspacePoints = gpflow.utilities.deepcopy(self)
+        return moved
 
     @property
     def num_inducing(self) -> int:

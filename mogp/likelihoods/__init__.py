@@ -38,6 +38,7 @@ from mogp.likelihoods.one_vs_each import OneVsEach
 from mogp.likelihoods.per_output import PerOutput
 from mogp.likelihoods.sampling import conditional, sample_y
 from mogp.likelihoods.targets import TargetRule, check_targets, target_rules
+from mogp.likelihoods.units import function_units, has_units
 
 __all__ = [
     "AnnotatedClasses",
@@ -65,6 +66,8 @@ __all__ = [
     "bounded_exp",
     "check_targets",
     "conditional",
+    "function_units",
+    "has_units",
     "sample_y",
     "target_rules",
 ]

@@ -7,12 +7,16 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 import gpflow
+import numpy as np
 from gpflow.likelihoods import Likelihood
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mogp.likelihoods.targets import check_targets
+from mogp.likelihoods.units import function_units
 
 __all__ = ["PerOutput"]
+
+Array = NDArray[np.float64]
 
 
 class _Output(Protocol):
@@ -87,6 +91,23 @@ class PerOutput(gpflow.base.Module):
             )
             for label in getattr(likelihood, "function_labels", _plain_labels(functions))
         ]
+
+    def function_units(
+        self, outputs: Sequence[int], location: Array, scale: Array
+    ) -> tuple[Array, Array]:
+        """What the functions of some outputs are moved by and multiplied by, `[J]`.
+
+        Args:
+            outputs: which.
+            location: `[D]`, what the targets were moved by.
+            scale: `[D]`, what they were divided by.
+        """
+        found = [
+            function_units(self.likelihoods[d], self.latent_dims[d], location[d], scale[d])
+            for d in outputs
+        ]
+        moved, multiplied = (np.concatenate(same) for same in zip(*found, strict=True))
+        return moved, multiplied
 
     def check(self, data: _Data) -> None:
         """Raise a ValueError unless every output has a likelihood that takes its targets."""

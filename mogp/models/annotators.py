@@ -16,7 +16,13 @@ from mogp.data import MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.likelihoods import AnnotatedClasses, AnnotatedValues, Annotators, check_targets
-from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
+from mogp.models.choices import (
+    KernelChoice,
+    ScalingChoice,
+    chosen_kernels,
+    chosen_points,
+    in_units,
+)
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -94,6 +100,7 @@ def ccgpma(
     inducing: int | InducingPoints = 40,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> AnnotatedMOGP:
     """Correlated chained GPs for many annotators: CCGPMA-C with `classes`, CCGPMA-R without
@@ -113,6 +120,7 @@ def ccgpma(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
+        scaling: as in `hetmogp_lmc`.
         seed: of the inducing inputs and mixing weights.
 
     >>> import numpy as np
@@ -125,6 +133,7 @@ def ccgpma(
     (TensorShape([6, 2]), TensorShape([6, 2]))
     """
     likelihood = _likelihood(data, classes)
+    data = in_units(scaling, data, [likelihood])
     J = likelihood.latent_dim
     Q = J if latents is None else latents
     if Q < 1:
@@ -145,6 +154,7 @@ def cgpma(
     inducing: int | InducingPoints = 40,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> AnnotatedMOGP:
     """Chained GPs for many annotators, independent of each other: CGPMA-C with `classes`, CGPMA-R
@@ -157,7 +167,7 @@ def cgpma(
     likelihood  annotators whose reliability is a function of the input
 
     Args:
-        data, classes, whiten, seed: as in `ccgpma`.
+        data, classes, whiten, scaling, seed: as in `ccgpma`.
         inducing: inducing inputs of each function (centres of clusters), or the inducing points.
         kernel: a GPflow kernel, of which every function gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
@@ -171,6 +181,7 @@ def cgpma(
     TensorShape([5, 1])
     """
     likelihood = _likelihood(data, classes)
+    data = in_units(scaling, data, [likelihood])
     J = likelihood.latent_dim
     kernels = _kernels(data, kernel, J)
     return _annotated(data, likelihood, Independent(kernels), J, inducing, whiten, seed)
@@ -185,12 +196,16 @@ def _annotated(
     whiten: bool,
     seed: int,
 ) -> AnnotatedMOGP:
+    def make(M: int) -> InducingPoints:
+        return kmeans_points(data, M, sets=sets, seed=seed)
+
     return AnnotatedMOGP(
         prior=prior,
-        inducing=chosen_points(inducing, lambda M: kmeans_points(data, M, sets=sets, seed=seed)),
+        inducing=chosen_points(inducing, make, data.scaled_by),
         posterior=Full(whiten),
         likelihood=[likelihood],
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 

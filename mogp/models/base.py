@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,29 +14,19 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from gpflow.utilities import parameter_dict
 
-from mogp.data import (
-    Array,
-    InputColumn,
-    LabelData,
-    MultiOutputData,
-    Output,
-    Schema,
-)
-from mogp.data.batches import input_rows
-from mogp.errors import UnsupportedError
 from mogp.models import tables
-from mogp.models.points import read_points
+from mogp.models.reads import Data as Data
+from mogp.models.reads import ReadsData
+from mogp.models.reads import Replica as Replica
 from mogp.models.stages import Stage
 from mogp.optimizers import Problem
 from mogp.priors import Marginals
 
-Data = MultiOutputData | LabelData
-Replica = int | npt.ArrayLike | None
 Given = Mapping[str, npt.ArrayLike] | None
 QUANTILES = (0.025, 0.5, 0.975)
 
 
-class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
+class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
     """A model of outputs with names, over inputs of `P` columns.
 
     Every model is trained by `mogp.fit`, asked by the methods below, and saved by `mogp.save`. A
@@ -46,11 +35,8 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     A family says how it is trained (`check`, `elbo`, and where it needs to `batches`, `stages`) and
     how it predicts (the methods that begin with an underscore): they read inputs `X` as the kernels
-    do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column.
-
-    Attributes:
-        schema: names of outputs, input columns and classes: those of the data the model was built
-            from, or else of the first it is fitted on.
+    do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column, and answer in the
+    units of scaled data (`ReadsData.scaling`); what a user calls is in the units of the data.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -63,21 +49,9 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     ['row', 'x', 'output', 'target', 'mean', 'sd']
     """
 
-    schema: Schema
-    has_replicas: ClassVar[bool] = False
     _prepare: Callable[[Any], MOGP] | None = None
 
-    # --- what it is a model of
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the outputs."""
-        return self.schema.names
-
-    @property
-    @abstractmethod
-    def input_dim(self) -> int:
-        """Columns of the inputs, `P`, without a replica number."""
+    # --- what it is
 
     @property
     def columns(self) -> tuple[tuple[str, Any], ...]:
@@ -93,23 +67,6 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         count = tables.target_count(self, d)
         classes = self.schema.classes_of(d)
         return classes if classes and len(classes) == count > 1 else tuple(range(count))
-
-    @property
-    def reported(self) -> range:
-        """The outputs that predictions of targets are of unless one is named: all."""
-        return range(len(self.names))
-
-    def index(self, output: int | str) -> int:
-        """Position of an output given by name or position."""
-        if isinstance(output, str):
-            if output not in self.names:
-                raise KeyError(
-                    f"no output {output!r}; the outputs are {tables.listed(self.names)}."
-                )
-            return self.names.index(output)
-        if not 0 <= output < len(self.names):
-            raise IndexError(f"no output {output}; there are {len(self.names)}.")
-        return int(output)
 
     def choices(self) -> dict[str, str]:
         """What the model is made of, in words: for `print(model)`."""
@@ -144,7 +101,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             size: rows a step; None for all data at every step.
             seed: of the draws.
         """
-        source: Callable[[Any], Any] = data.batches(size, seed)
+        source: Callable[[Any], Any] = self.scaled(data).batches(size, seed)
         return source
 
     def before_step(self) -> Callable[[Any], None] | None:
@@ -159,7 +116,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """
         if self._prepare is not None:
             # Variables, not values: the way through a transform and back would cost digits.
-            found = parameter_dict(self._prepare(data))
+            found = parameter_dict(self._prepare(self.scaled(data)))
             for path, own in parameter_dict(self).items():
                 own.unconstrained_variable.assign(found[path].unconstrained_variable)
             self._prepare = None
@@ -184,8 +141,12 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             return Problem(self, self.training_loss, data, self.before_step())
         self.check(data)
         self.schema = self.schema.completed(self.aligned(data).schema)
-        source = self.batches(data, size, seed)
-        return Problem(self, self.training_loss, source, self.before_step(), whole=size is None)
+        source, shift = self.batches(data, size, seed), self.jacobian(data)
+
+        def loss(batch: Any) -> tf.Tensor:
+            return self.training_loss(batch) + shift
+
+        return Problem(self, loss, source, self.before_step(), whole=size is None)
 
     # --- prediction
 
@@ -210,7 +171,8 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """
         self._refuse_given(given)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        return self._predict_f(self.at(Xnew, replica), outputs, full_cov)
+        f = self._predict_f(self.at(Xnew, replica), outputs, full_cov)
+        return self._f_units(f, outputs)
 
     @check_shapes("return.mean: [N, T]", "return.var: [N, T]")
     def predict_y(
@@ -232,13 +194,22 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             given: see `predict_f`.
         """
         self._refuse_given(given)
-        return self._predict_y(self.at(Xnew, replica), self._wanted(output))
+        outputs = self._wanted(output)
+        return self._y_units(self._predict_y(self.at(Xnew, replica), outputs), outputs)
 
-    @abstractmethod
     def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, noise included: `[N_d]` for each output
         by name.
+
+        Args:
+            data: some or all outputs of the model.
         """
+        whole = self.aligned(data)
+        found = self._log_densities(self.scaled(whole))
+        for name, jacobian in zip(self.names, self.log_jacobian(whole), strict=True):
+            if jacobian.any():
+                found[name] = found[name] - jacobian
+        return self.of_data(found, data)
 
     @check_shapes("return: [S, N, J]")
     def predict_f_samples(
@@ -261,7 +232,8 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """
         _check_samples(samples)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        return self._draw_f(self.at(Xnew, replica), outputs, samples, seed)
+        F = self._draw_f(self.at(Xnew, replica), outputs, samples, seed)
+        return self._f_draws(F, outputs)
 
     @check_shapes("return: [S, N, T]")
     def predict_y_samples(
@@ -286,7 +258,9 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             replica: see `predict_f`.
         """
         _check_samples(samples)
-        return self._draw_y(self.at(Xnew, replica), self._wanted(output), samples, seed)
+        outputs = self._wanted(output)
+        Y = self._draw_y(self.at(Xnew, replica), outputs, samples, seed)
+        return self._y_draws(Y, outputs)
 
     def predict_classes(
         self, Xnew: Any, output: int | str = 0, *, replica: Replica = None
@@ -319,10 +293,10 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             seed: of the draws.
             replica: see `predict_f`.
         """
-        X = self.at(Xnew, replica)
+        X, shown = self.at(Xnew, replica), self.read(Xnew)
         rows = Xnew.index if isinstance(Xnew, pd.DataFrame | pd.Series) else None
-        wanted = self._wanted(output)
-        return tables.predicted(self, X, wanted, rows, tables.Spread(quantiles, samples, seed))
+        spread = tables.Spread(quantiles, samples, seed)
+        return tables.predicted(self, X, shown, self._wanted(output), rows, spread)
 
     def predictions(
         self,
@@ -354,6 +328,10 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         """Mean and variance of the targets of some outputs."""
 
     @abstractmethod
+    def _log_densities(self, data: Any) -> dict[str, tf.Tensor]:
+        """Log predictive density of every observed target of scaled data, by name."""
+
+    @abstractmethod
     def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
         """Joint draws of the functions of some outputs."""
 
@@ -365,73 +343,13 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
         """Draws of the targets of one output, each row by itself: for quantiles."""
 
-    # --- inputs and data
-
-    def at(self, Xnew: Any, replica: Replica = None) -> tf.Tensor | tf.SparseTensor:
-        """Inputs as the kernels read them, checked: `[N, P]`, or `[N, P + 1]` with a replica.
-
-        Args:
-            Xnew: an array or tensor, dense or sparse, or a data frame.
-            replica: see `predict_f`.
-        """
-        if replica is not None:
-            raise self.unsupported("has no replicas", "Leave replica out, or use hmogp_lv or HGP.")
-        return self.read(Xnew)
-
-    def read(self, Xnew: Any) -> tf.Tensor | tf.SparseTensor:
-        """Inputs `[N, P]`, checked.
-
-        Args:
-            Xnew: see `at`.
-        """
-        return read_points(Xnew, self.schema.columns or (InputColumn(),) * self.input_dim)
-
-    def aligned(self, data: Any) -> Any:
-        """Data to predict, with an empty output for each of the model that they lack; raise unless
-        they are of this model.
-
-        Args:
-            data: of some or all outputs, in the order of the model.
-        """
-        self.schema.check(data.schema, some=True)
-        if data.input_dim != self.input_dim:
-            raise ValueError(
-                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
-            )
-        if isinstance(data, LabelData) or len(data.names) == len(self.names):
-            return data
-        there = {o.name: o for o in data.outputs}
-        return replace(
-            data, outputs=tuple(there.get(n, Output.without_rows(n)) for n in self.names)
-        )
-
-    def of_data(self, found: dict[str, tf.Tensor], data: Data) -> dict[str, tf.Tensor]:
-        """What was found for all outputs, for those that the data have."""
-        missing = set(self.names) - set(data.names) if len(data.names) < len(self.names) else ()
-        return {name: values for name, values in found.items() if name not in missing}
-
-    def observed_at(self, data: Data) -> tuple[tf.Tensor, list[Array]]:
-        """Inputs as the kernels read them, and for each output the rows at which it was observed.
-
-        Args:
-            data: aligned.
-        """
-        X = input_rows(data.X)(tf.range(data.X.shape[0], dtype=tf.int64))
-        if isinstance(data, LabelData):
-            return X, [np.arange(data.num_points)]
-        return X, [o.rows for o in data.outputs]
-
-    def _wanted(self, output: int | str | None) -> Sequence[int]:
-        return self.reported if output is None else [self.index(output)]
-
-    def unsupported(self, what: str, instead: str) -> UnsupportedError:
-        """The error for what the model cannot do.
-
-        Args:
-            what: it cannot do, or has not.
-            instead: what to use.
-        """
-        return UnsupportedError(f"{type(self).__name__} {what}. {instead}")
+    def _y_units(self, y: Marginals, outputs: Sequence[int]) -> Marginals:
+        """Mean and variance of targets in the units of the data."""
+        if self.scaling is None:
+            return y
+        counts = [tables.target_count(self, d) for d in outputs]
+        m, s = (np.repeat(a[list(outputs)], counts) for a in self._affine())
+        return Marginals(y.mean * s + m, y.var * s**2)
 
     def _refuse_given(self, given: Given) -> None:
         if given is not None:

@@ -9,9 +9,11 @@ from typing import Literal, TypeAlias, get_args
 
 import gpflow
 from gpflow.kernels import Kernel, Matern32
+from gpflow.likelihoods import Likelihood
 
-from mogp.data import Array
+from mogp.data import Array, MultiOutputData, Scaling
 from mogp.inducing import InducingPoints
+from mogp.likelihoods import has_units
 from mogp.models.lengthscales import start_lengthscales
 
 KernelChoice: TypeAlias = Kernel | Callable[[], Kernel] | Sequence[Kernel] | None
@@ -21,6 +23,8 @@ None."""
 LevelKernels: TypeAlias = KernelChoice
 """A kernel, of which every level gets a copy; a kernel for each, the root first; a function that
 makes one; or None."""
+ScalingChoice: TypeAlias = Scaling | Literal["standard"] | None
+"""The units in which a model computes: scaled to order one, or those of the data."""
 PosteriorName = Literal["full", "parsimonious"]
 """A full covariance for each latent GP, or `mogp.posteriors.Parsimonious`."""
 
@@ -76,8 +80,7 @@ def chosen_levels(kernel: LevelKernels, levels: int, X: Array) -> list[Kernel]:
         levels: how many are needed.
         X: `[N, P]` inputs.
 
-    >>> import numpy as np
-    >>> root, leaf = chosen_levels(None, 2, np.array([[0.0], [8.0]]))
+    >>>     >>> root, leaf = chosen_levels(None, 2, np.array([[0.0], [8.0]]))
     >>> float(root.variance.numpy()), float(leaf.lengthscales.numpy())
     (0.5, 2.0)
     """
@@ -98,16 +101,23 @@ def chosen_levels(kernel: LevelKernels, levels: int, X: Array) -> list[Kernel]:
 
 
 def chosen_points(
-    inducing: int | InducingPoints, default: Callable[[int], InducingPoints]
+    inducing: int | InducingPoints,
+    default: Callable[[int], InducingPoints],
+    scaling: Scaling | None = None,
 ) -> InducingPoints:
     """The inducing points that were given, or `default(number)`.
+
+    Args:
+        inducing: points in the units of the data, or how many.
+        default: makes them, in the units of the model.
+        scaling: the units of the model.
 
     >>> from mogp.inducing import given_points
     >>> chosen_points(3, lambda number: given_points([[0.0]] * number)).num_inducing
     3
     """
     if isinstance(inducing, InducingPoints):
-        return inducing
+        return inducing if scaling is None else inducing.moved(scaling.inputs)
     if isinstance(inducing, bool) or not isinstance(inducing, int):
         raise TypeError(
             f"inducing is a {type(inducing).__name__}; expected how many inducing inputs each set"
@@ -123,3 +133,34 @@ def check_posterior(posterior: str) -> None:
     """
     if posterior not in get_args(PosteriorName):
         raise ValueError(f"posterior={posterior!r}; choose 'full' or 'parsimonious'.")
+
+
+def in_units(
+    scaling: ScalingChoice,
+    data: MultiOutputData,
+    likelihoods: Sequence[Likelihood] = (),
+    inputs: bool = True,
+) -> MultiOutputData:
+    """The data in the units in which a model computes, which are their `scaled_by`.
+
+    Args:
+        scaling: what the user chose: "standard" for means of 0 and standard deviations of 1, None
+            for the units of the data.
+        data: to train on, in their own units.
+        likelihoods: of the outputs; targets are scaled where these allow it. None are, if it is
+            empty.
+        inputs: whether input columns may be scaled.
+
+    >>> from mogp.likelihoods import Gaussian
+    >>> data = MultiOutputData.from_arrays([0.0, 2.0], [5.0, 7.0])
+    >>> in_units("standard", data, [Gaussian()]).outputs[0].Y[:, 0].tolist()
+    [-1.0, 1.0]
+    """
+    if isinstance(scaling, str) and scaling == "standard":
+        scaling = Scaling.of(data, [has_units(one) for one in likelihoods] or False, inputs)
+    if scaling is not None and not isinstance(scaling, Scaling):
+        raise ValueError(
+            f"scaling={scaling!r}; choose 'standard', None for the units of the data, or a"
+            " mogp.data.Scaling."
+        )
+    return data if scaling is None else scaling.data(data)

@@ -6,26 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import gpflow
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
-from gpflow.kernels import Kernel
-from gpflow.utilities import set_trainable
 
 from mogp.data import MultiOutputData
-from mogp.inducing import InducingPoints, kmeans_points, patch_subset
-from mogp.kernels import KernelStack, Patches, PatchStack, unit_kernels
+from mogp.inducing import InducingPoints
+from mogp.kernels import KernelStack, Patches
 from mogp.likelihoods import AugmentReduce, PerOutput, Softmax
 from mogp.likelihoods.augment import Theta
 from mogp.likelihoods.multiclass import Covariance
-from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
-from mogp.models.lengthscales import start_lengthscales
+from mogp.models.choices import KernelChoice, ScalingChoice, in_units
+from mogp.models.class_parts import (
+    inducing_points,
+    latent_kernels,
+    shared_kernel,
+    spread_between_images,
+)
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
-
-_IMAGES_FOR_SPREAD = 16
 
 Classes = Sequence[int] | Mapping[str, int] | None
 
@@ -44,6 +43,7 @@ def mogps_ar(
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Outputs with many classes, by augment and reduce (Ma, chapter 3).
@@ -70,6 +70,8 @@ def mogps_ar(
             gives every function unit variance (for images: between images).
         patches: for images, how they are cut; None for plain inputs.
         whiten: parametrise the posterior by whitened variables.
+        scaling: "standard" to compute with input columns of mean 0 and standard deviation 1, which
+            is what kernels are of; None for the units of the data. Images are left alone.
         seed: of all start values and of the sampled classes.
 
     >>> import numpy as np
@@ -81,6 +83,7 @@ def mogps_ar(
     >>> model.prior.W.shape  # six classes, three latent GPs
     TensorShape([6, 3])
     """
+    data = in_units(scaling, data, inputs=patches is None)
     counts = _classes(data, classes)
     likelihoods = {
         name: AugmentReduce(
@@ -93,7 +96,7 @@ def mogps_ar(
         )
         for d, (name, C) in enumerate(counts.items())
     }
-    kernels = _kernels(data, kernel, latents, lengthscale, patches, seed)
+    kernels = latent_kernels(data, kernel, latents, lengthscale, patches, seed)
     return _mixed(data, likelihoods, kernels, inducing, W, patches, whiten, seed)
 
 
@@ -168,6 +171,7 @@ def mg_m(
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """As MOGPs-AR with the softmax over all classes by Monte Carlo (Moreno-Muñoz et al. 2018).
@@ -180,8 +184,8 @@ def mg_m(
     Args:
         samples: draws of the functions for each row and step.
         covariance: see `Softmax`.
-        data, classes, latents, inducing, kernel, lengthscale, W, patches, whiten, seed: as in
-            `mogps_ar`.
+        data, classes, latents, inducing, kernel, lengthscale, W, patches, whiten, scaling, seed: as
+            in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -190,11 +194,12 @@ def mg_m(
     >>> mg_m(data, latents=3, inducing=4).prior.W.shape  # four classes, three latent GPs
     TensorShape([4, 3])
     """
+    data = in_units(scaling, data, inputs=patches is None)
     likelihoods = {
         name: Softmax(C, samples, covariance=covariance, seed=seed + d)
         for d, (name, C) in enumerate(_classes(data, classes).items())
     }
-    kernels = _kernels(data, kernel, latents, lengthscale, patches, seed)
+    kernels = latent_kernels(data, kernel, latents, lengthscale, patches, seed)
     return _mixed(data, likelihoods, kernels, inducing, W, patches, whiten, seed)
 
 
@@ -209,6 +214,7 @@ def g_a(
     lengthscale: float | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """One output, an independent GP for each class, Gumbel-augmented softmax (Liu et al. 2019).
@@ -228,7 +234,7 @@ def g_a(
         kl_weight: of the divergence in the bound.
         kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
             a squared exponential if None. For images it is that of patches.
-        classes, lengthscale, patches, whiten, seed: as in `mogps_ar`.
+        classes, lengthscale, patches, whiten, scaling, seed: as in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -238,9 +244,10 @@ def g_a(
     >>> model.prior.num_functions, len(model.prior.kernels)
     (4, 1)
     """
+    data = in_units(scaling, data, inputs=patches is None)
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
-    kernels = _shared_kernel(data, kernel, lengthscale, patches, seed)
+    kernels = shared_kernel(data, kernel, lengthscale, patches, seed)
     return _independent(data, likelihood, kernels, inducing, kl_weight, patches, whiten, seed)
 
 
@@ -255,6 +262,7 @@ def g_m(
     lengthscale: float | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """One output, an independent GP for each class, softmax by Monte Carlo.
@@ -274,7 +282,7 @@ def g_m(
         kl_weight: of the divergence in the bound.
         kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
             a squared exponential if None. For images it is that of patches.
-        classes, lengthscale, patches, whiten, seed: as in `mogps_ar`.
+        classes, lengthscale, patches, whiten, scaling, seed: as in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -284,9 +292,10 @@ def g_m(
     >>> model.prior.num_functions, len(model.prior.kernels)
     (4, 1)
     """
+    data = in_units(scaling, data, inputs=patches is None)
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: Softmax(C, samples, seed=seed)}
-    kernels = _shared_kernel(data, kernel, lengthscale, patches, seed)
+    kernels = shared_kernel(data, kernel, lengthscale, patches, seed)
     return _independent(data, likelihood, kernels, inducing, kl_weight, patches, whiten, seed)
 
 
@@ -305,13 +314,14 @@ def _mixed(
     prior = LMC(kernels, functions=outputs.num_functions, W=W, seed=seed)
     mixing = prior.W
     if patches is not None and W is None and mixing is not None:
-        mixing.assign(mixing.numpy() / _spread(data, kernels, seed))
+        mixing.assign(mixing.numpy() / spread_between_images(data, kernels, seed))
     return SparseMOGP(
         prior=prior,
-        inducing=_inducing(data, inducing, len(kernels), patches, seed),
+        inducing=inducing_points(data, inducing, len(kernels), patches, seed),
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 
@@ -329,10 +339,11 @@ def _independent(
     outputs.check(data)
     return SparseMOGP(
         prior=Independent(kernels, functions=outputs.num_functions),
-        inducing=_inducing(data, inducing, None, patches, seed),
+        inducing=inducing_points(data, inducing, None, patches, seed),
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
+        scaling=data.scaled_by,
         kl_weight=kl_weight,
     )
 
@@ -363,87 +374,3 @@ def _one_output(data: MultiOutputData, classes: Classes) -> dict[str, int]:
             " mogps_ar."
         )
     return _classes(data, classes)
-
-
-def _kernels(
-    data: MultiOutputData,
-    kernel: KernelChoice,
-    count: int,
-    lengthscale: float | None,
-    patches: Patches | None,
-    seed: int,
-) -> KernelStack:
-    """Those that were chosen, or squared exponentials of unit variance; on patches, for images."""
-    if count < 1:
-        raise ValueError(f"latents={count}; at least one latent GP is needed.")
-    if patches is None:
-
-        def default() -> Sequence[Kernel]:
-            start = (
-                start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
-            )
-            return unit_kernels(count, data.input_dim, start)
-
-        return KernelStack(chosen_kernels(kernel, count, default))
-    if kernel is not None:
-        made = patches.kernels(count, seed=seed)
-        for one, base in zip(made, chosen_kernels(kernel, count, list), strict=True):
-            one.base_kernel = base
-        return PatchStack(made, table=data.X)
-    if lengthscale is None:
-        few = data.X[
-            np.random.default_rng(seed).choice(len(data.X), min(len(data.X), 50), replace=False)
-        ]
-        different = np.unique(patches.cut(few).reshape(-1, patches.length), axis=0)
-        lengthscale = start_lengthscales(different, "median", seed)
-    return PatchStack(patches.kernels(count, lengthscale, seed), table=data.X)
-
-
-def _shared_kernel(
-    data: MultiOutputData,
-    kernel: KernelChoice,
-    lengthscale: float | None,
-    patches: Patches | None,
-    seed: int,
-) -> KernelStack:
-    """One kernel for all classes; the variance of the default one is trained."""
-    kernels = _kernels(data, kernel, 1, lengthscale, patches, seed)
-    if kernel is None:
-        (one,) = kernels.kernels
-        variance = one.variance if patches is None else one.base_kernel.variance
-        if patches is not None:
-            variance.assign(_spread(data, kernels, seed).item() ** -2)
-        set_trainable(variance, True)
-    return kernels
-
-
-def _spread(data: MultiOutputData, kernels: KernelStack, seed: int) -> npt.NDArray[np.float64]:
-    """How much each latent GP varies between images, as a standard deviation `[G]`.
-
-    Most of the variance of a sum over patches is common to all images, which are mostly paper, and
-    says nothing about their classes. Class functions that start with unit variance *between* images
-    learn from the first step on.
-    """
-    few = np.random.default_rng(seed).choice(
-        len(data.X), min(len(data.X), _IMAGES_FOR_SPREAD), replace=False
-    )
-    K = np.asarray(kernels.K(tf.constant(data.X[few], gpflow.default_float())))
-    spread: npt.NDArray[np.float64] = np.sqrt(
-        np.maximum(np.trace(K, axis1=1, axis2=2) / len(few) - K.mean((1, 2)), 0)
-    )
-    return np.where(spread > 0, spread, 1.0)
-
-
-def _inducing(
-    data: MultiOutputData,
-    inducing: int | InducingPoints,
-    sets: int | None,
-    patches: Patches | None,
-    seed: int,
-) -> InducingPoints:
-    def make(count: int) -> InducingPoints:
-        if patches is None:
-            return kmeans_points(data, count, sets=sets, seed=seed)
-        return patch_subset(data, patches, count, sets=sets, seed=seed)
-
-    return chosen_points(inducing, make)

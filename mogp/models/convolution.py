@@ -12,6 +12,7 @@ from gpflow.likelihoods import Likelihood
 from mogp.data import Array, MultiOutputData
 from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints
 from mogp.kernels import ConvolvedStack, SmoothedStack
+from mogp.models.choices import ScalingChoice, in_units
 from mogp.models.heterogeneous import Likelihoods, _latents, _one_output, _per_output, _points
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
@@ -28,6 +29,7 @@ def hetmogp_cpm(
     inducing: int | InducingPoints = 50,
     on: Literal["functions", "latents", "joint"] = "functions",
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Heterogeneous outputs whose functions are smoothed latent GPs (Giraldo, chapter 5).
@@ -41,7 +43,7 @@ def hetmogp_cpm(
     latent GPs and the smoothing kernels are all Gaussian.
 
     Args:
-        data, likelihood, latents, whiten, seed: as in `hetmogp_lmc`.
+        data, likelihood, latents, whiten, scaling, seed: as in `hetmogp_lmc`.
         rank: columns `R` of the weights of each latent GP: independent copies of it that share its
             kernel.
         inducing: inducing inputs of each function or latent GP, or the inducing points.
@@ -65,6 +67,7 @@ def hetmogp_cpm(
             f'on={on!r}; inducing points are on the "functions", the "latents" or "joint".'
         )
     outputs = _per_output(data, likelihood)
+    data = in_units(scaling, data, outputs.likelihoods)
     J, Q, width = (
         outputs.num_functions,
         _latents(data, outputs, latents),
@@ -89,6 +92,7 @@ def hetmogp_cpm(
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 
@@ -100,6 +104,7 @@ def ccgp_cpm(
     rank: int | None = None,
     inducing: int | InducingPoints = 50,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Correlated chained GP with a convolution process (Giraldo, chapter 6).
@@ -116,7 +121,7 @@ def ccgp_cpm(
         likelihood: of the output.
         rank: columns `R` of the weights of each latent GP; if None, one for each parameter of the
             likelihood.
-        latents, inducing, whiten, seed: as in `hetmogp_cpm`.
+        latents, inducing, whiten, scaling, seed: as in `hetmogp_cpm`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -137,6 +142,7 @@ def ccgp_cpm(
         inducing=inducing,
         on="latents",
         whiten=whiten,
+        scaling=scaling,
         seed=seed,
     )
 
@@ -150,6 +156,7 @@ def ccgp_vik(
     rank: int | None = None,
     inducing: int | InducingPoints = 50,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Correlated chained GP with variational inducing kernels (Giraldo, chapter 6).
@@ -169,7 +176,7 @@ def ccgp_vik(
         data: observations of one output.
         likelihood: of the output.
         variant: "classical" or "thesis", see above.
-        latents, rank, inducing, whiten, seed: as in `ccgp_cpm`.
+        latents, rank, inducing, whiten, scaling, seed: as in `ccgp_cpm`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -183,6 +190,7 @@ def ccgp_vik(
         raise ValueError(f'variant={variant!r}; choose "classical" or "thesis".')
     _one_output(data)
     outputs = _per_output(data, likelihood)
+    data = in_units(scaling, data, outputs.likelihoods)
     J, Q, width = (
         outputs.num_functions,
         _latents(data, outputs, latents),
@@ -204,6 +212,7 @@ def ccgp_vik(
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 

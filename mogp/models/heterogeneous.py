@@ -20,7 +20,13 @@ from mogp.data.batches import Batch, BatchSource
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.likelihoods import PerOutput
-from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
+from mogp.models.choices import (
+    KernelChoice,
+    ScalingChoice,
+    chosen_kernels,
+    chosen_points,
+    in_units,
+)
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -39,6 +45,7 @@ def hetmogp_lmc(
     inducing: int | InducingPoints = 50,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
@@ -59,6 +66,8 @@ def hetmogp_lmc(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
+        scaling: "standard" to compute with input columns and real targets of mean 0 and standard
+            deviation 1, which is what kernels and noises are of; None for the units of the data.
         seed: of the inducing inputs and mixing weights.
 
     >>> import numpy as np
@@ -74,6 +83,7 @@ def hetmogp_lmc(
     TensorShape([3, 4])
     """
     outputs = _per_output(data, likelihood)
+    data = in_units(scaling, data, outputs.likelihoods)
     Q = _latents(data, outputs, latents)
     return SparseMOGP(
         prior=LMC(_kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed),
@@ -81,6 +91,7 @@ def hetmogp_lmc(
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 
@@ -93,6 +104,7 @@ def ccgp(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Correlated chained GP: one output whose likelihood parameters share latent GPs (Giraldo,
@@ -106,7 +118,7 @@ def ccgp(
     Args:
         data: observations of one output.
         likelihood: of the output.
-        latents, rank, inducing, kernel, whiten, seed: as in `hetmogp_lmc`.
+        latents, rank, inducing, kernel, whiten, scaling, seed: as in `hetmogp_lmc`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -127,6 +139,7 @@ def ccgp(
         inducing=inducing,
         kernel=kernel,
         whiten=whiten,
+        scaling=scaling,
         seed=seed,
     )
 
@@ -139,6 +152,7 @@ def accgp(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> AugmentedMOGP:
     """Augmented correlated chained GP: a CCGP trained on its output and a copy of it (Giraldo,
@@ -155,7 +169,7 @@ def accgp(
     Args:
         data: observations of one output.
         likelihood: of the output.
-        latents, inducing, kernel, whiten, seed: as in `hetmogp_lmc`.
+        latents, inducing, kernel, whiten, scaling, seed: as in `hetmogp_lmc`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -174,9 +188,17 @@ def accgp(
         inducing=inducing,
         kernel=kernel,
         whiten=whiten,
+        scaling=scaling,
         seed=seed,
     )
-    return AugmentedMOGP(twice.prior, twice.inducing, twice.likelihood, Full(whiten), twice.names)
+    return AugmentedMOGP(
+        twice.prior,
+        twice.inducing,
+        twice.likelihood,
+        Full(whiten),
+        twice.schema,
+        scaling=twice.scaling,
+    )
 
 
 class AugmentedMOGP(SparseMOGP):
@@ -203,7 +225,7 @@ class AugmentedMOGP(SparseMOGP):
 
     def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> BatchSource:
         """Mini-batches in which each copy has half of the `size` rows."""
-        copies = twofold(data)
+        copies: MultiOutputData = self.scaled(data)
         if size is None:
             return copies.batches(None, seed)
         if not isinstance(size, int | np.integer) or size < 2:
@@ -216,6 +238,10 @@ class AugmentedMOGP(SparseMOGP):
     def check(self, data: Any) -> None:
         """Raise unless the model can be trained on the data of its one output."""
         super().check(_both(data))
+
+    def scaled(self, data: Any) -> Any:
+        """Data of both as the kernels read them."""
+        return super().scaled(_both(data))
 
     def aligned(self, data: Any) -> Any:
         """Data of the one output, given to both."""
@@ -259,6 +285,7 @@ def cgp(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Chained GP: one output, an independent GP for each parameter of its likelihood (Saul et al.
@@ -275,7 +302,7 @@ def cgp(
         inducing: inducing inputs of each function (centres of clusters), or the inducing points.
         kernel: a GPflow kernel, of which every function gets a copy, or a function that makes one;
             a squared exponential if None.
-        whiten, seed: as in `hetmogp_lmc`.
+        whiten, scaling, seed: as in `hetmogp_lmc`.
 
     >>> import numpy as np
     >>> from gpflow.kernels import Matern32
@@ -290,6 +317,7 @@ def cgp(
     """
     _one_output(data)
     outputs = _per_output(data, likelihood)
+    data = in_units(scaling, data, outputs.likelihoods)
     kernels = _kernels(data, kernel, outputs.num_functions)
     if kernel is None:
         for one in kernels:
@@ -300,6 +328,7 @@ def cgp(
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 
@@ -361,4 +390,7 @@ def _kernels(data: MultiOutputData, kernel: KernelChoice, count: int) -> Sequenc
 def _points(
     data: MultiOutputData, inducing: int | InducingPoints, sets: int, seed: int
 ) -> InducingPoints:
-    return chosen_points(inducing, lambda M: kmeans_points(data, M, sets=sets, seed=seed))
+    def make(M: int) -> InducingPoints:
+        return kmeans_points(data, M, sets=sets, seed=seed)
+
+    return chosen_points(inducing, make, data.scaled_by)

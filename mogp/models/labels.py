@@ -99,7 +99,7 @@ class LabelMOGP(SparseMOGP):
         """
         self.aligned(data)
         self.likelihood.check(data)
-        parts = [self._log_densities(own) for own in self._parts(data)]
+        parts = [self._log_densities(own) for own in self._parts(self.scaled(data))]
         return {self.names[0]: tf.concat([part[self.names[0]] for part in parts], 0)}
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
@@ -130,7 +130,7 @@ class LabelMOGP(SparseMOGP):
             factors = self.factors()
             likelihood = self.likelihood.likelihoods[0]
             total = -self.kl_weight * self.kl(factors)
-            for own in self._parts(data):
+            for own in self._parts(self.scaled(data)):
                 batch = own.full()
                 view = self._view(self.condition(batch.X, factors), [0], batch.outputs)
                 total += tf.reduce_sum(likelihood.over_all(view, batch.outputs[0].Y))
@@ -174,7 +174,7 @@ class LabelMOGP(SparseMOGP):
         return self._table(self._given_block(X[rows], signs[rows], factors) for rows in blocks)
 
     def _given_block(self, X: Matrix, signs: csr_array, factors: Factors) -> Array:
-        conditional: Any = self.condition(self.read(X), factors)
+        conditional: Any = self.condition(self.at(X), factors)
         m, s = (np.asarray(a).T for a in conditional.latents())
         s = np.maximum(s, 0)
         prior = self.prior
@@ -205,7 +205,7 @@ class LabelMOGP(SparseMOGP):
         """
         X, prior, alpha = self._rows(Xnew), self.prior, self.posterior.weights(self.factors())
         for rows in _blocks(X.shape[0], prior.num_functions):
-            Kuf = self.inducing.Kuf(prior.kernels, self.read(X[rows]))
+            Kuf = self.inducing.Kuf(prior.kernels, self.at(X[rows]))
             latents = by_latent(tf.linalg.matvec(Kuf, alpha, transpose_a=True))
             yield prior.mix(tf.transpose(latents))
 
@@ -213,7 +213,7 @@ class LabelMOGP(SparseMOGP):
         """The functions of all labels at block after block of points."""
         X, factors, labels = self._rows(Xnew), self.factors(), self.prior.num_functions
         for rows in _blocks(X.shape[0], self._width):
-            yield View(self.condition(self.read(X[rows]), factors), 0, labels, None)
+            yield View(self.condition(self.at(X[rows]), factors), 0, labels, None)
 
     def _parts(self, data: Any) -> Iterator[LabelData]:
         return (data.take(rows) for rows in _blocks(data.num_points, self._width))

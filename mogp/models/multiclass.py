@@ -17,9 +17,11 @@ from mogp.likelihoods import OneVsEach, RobustMax
 from mogp.models.choices import (
     KernelChoice,
     PosteriorName,
+    ScalingChoice,
     check_posterior,
     chosen_kernels,
     chosen_points,
+    in_units,
 )
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP
@@ -42,6 +44,7 @@ def ovse(
     rivals: int = 1,
     whiten: bool = True,
     sigma: float = 1.0,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> OneVsEachMOGP:
     r"""One output with many classes, by one-vs-each (Panos, chapter 3).
@@ -70,6 +73,8 @@ def ovse(
         whiten: parametrise full posteriors by whitened variables (the thesis does not).
         sigma: start value of the parsimonious $\Sigma = \sigma I$. Full posteriors start with the
             same moments.
+        scaling: "standard" to compute with input columns of mean 0 and standard deviation 1, which
+            is what kernels are of; None for the units of the data.
         seed: of the start values.
 
     >>> import numpy as np
@@ -83,6 +88,7 @@ def ovse(
     TensorShape([5, 2])
     """
     check_posterior(posterior)
+    data = in_units(scaling, data)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
     own = _kernel(data, kernel, lengthscale, variance, seed)
@@ -99,11 +105,13 @@ def ovse(
             lambda M: (
                 kmeans_points(data, M, seed=seed) if shared else class_points(data, labels, M, seed)
             ),
+            data.scaled_by,
         ),
         likelihood=OneVsEach(C, seed=seed),
         posterior=_posterior(posterior, whiten, sigma),
         rivals=rivals,
         names=data.schema,
+        scaling=data.scaled_by,
     )
     _match_start(model, sigma)
     return model
@@ -121,6 +129,7 @@ def robust_max(
     epsilon: float = 1e-3,
     whiten: bool = True,
     sigma: float = 1.0,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """One output with classes of which the largest function names the label (Panos, chapter 3).
@@ -133,7 +142,8 @@ def robust_max(
     A step reads all classes.
 
     Args:
-        data, classes, posterior, lengthscale, variance, whiten, sigma, seed: as in `ovse`.
+        data, classes, posterior, lengthscale, variance, whiten, sigma, scaling, seed: as in
+            `ovse`.
         inducing: points that all classes share (k-means centres), or the points themselves.
         kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
             a squared exponential with one lengthscale if None.
@@ -148,14 +158,18 @@ def robust_max(
     (4, TensorShape([5, 2]))
     """
     check_posterior(posterior)
+    data = in_units(scaling, data)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
     own = _kernel(data, kernel, lengthscale, variance, seed)
     model = SparseMOGP(
         prior=Independent(own, functions=C, bias=0.0),
-        inducing=chosen_points(inducing, lambda M: kmeans_points(data, M, seed=seed)),
+        inducing=chosen_points(
+            inducing, lambda M: kmeans_points(data, M, seed=seed), data.scaled_by
+        ),
         likelihood=[RobustMax(C, epsilon, nodes=10)],
         names=data.schema,
+        scaling=data.scaled_by,
         posterior=_posterior(posterior, whiten, sigma),
     )
     _match_start(model, sigma)
@@ -168,6 +182,7 @@ def ovse_linear(
     *,
     penalty: float = 1.0,
     rivals: int = 1,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LinearOneVsEach:
     """Linear scores trained with the one-vs-each bound, the baseline of `ovse` (OvsE-LIN).
@@ -177,6 +192,7 @@ def ovse_linear(
         classes: number of classes; the largest label and one if None.
         penalty: on the squared weights.
         rivals: classes with which a step compares the one it reads.
+        scaling: as in `ovse`.
         seed: as all constructors have it; weights and biases start at zero, nothing is drawn.
 
     >>> import numpy as np
@@ -186,9 +202,10 @@ def ovse_linear(
     >>> ovse_linear(data).weights.shape
     TensorShape([3, 1])
     """
+    data = in_units(scaling, data)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
-    return LinearOneVsEach(C, data.input_dim, penalty, rivals, data.schema)
+    return LinearOneVsEach(C, data.input_dim, penalty, rivals, data.schema, data.scaled_by)
 
 
 def class_points(data: MultiOutputData, labels: Array, count: int, seed: int = 0) -> InducingPoints:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mogp.data import MultiOutputData, Names, Schema
+from mogp.data import MultiOutputData, Names, Scaling, Schema
 from mogp.data.batches import Batch
 from mogp.data.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data.labels import LabelData
@@ -53,7 +53,7 @@ class OneVsEachMOGP(SparseMOGP):
         likelihood: `OneVsEach`.
         posterior: the variational family; `Full()` if None.
         rivals: classes $s$ with which a step compares.
-        names: see `SparseMOGP`.
+        names, scaling: see `SparseMOGP`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -73,12 +73,13 @@ class OneVsEachMOGP(SparseMOGP):
         posterior: Posterior | None = None,
         rivals: int = 1,
         names: Names = None,
+        scaling: Scaling | None = None,
     ) -> None:
         if prior.bias is None:
             raise ValueError("one-vs-each needs a bias for each class: give the prior bias=0.0.")
         if rivals < 1:
             raise ValueError(f"rivals={rivals}; a class is compared with at least one other.")
-        super().__init__(prior, inducing, [likelihood], posterior, names)
+        super().__init__(prior, inducing, [likelihood], posterior, names, scaling=scaling)
         latents_first(self.posterior)
         self.rivals = min(rivals, likelihood.num_classes - 1)
 
@@ -93,8 +94,10 @@ class OneVsEachMOGP(SparseMOGP):
         """
         if size is None:
             class_labels(data, self.num_classes)
-            return data.batches(None, seed)
-        return ClassBatches(data, size, seed, classes=self.num_classes, rivals=self.rivals)
+            return super().batches(data, None, seed)
+        return ClassBatches(
+            self.scaled(data), size, seed, classes=self.num_classes, rivals=self.rivals
+        )
 
     def elbo(self, data: ClassBatch | Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The bound: exact on all the data, and without bias on the batch of a class."""
@@ -151,7 +154,7 @@ class LinearOneVsEach(MOGP):
         inputs: number of input columns.
         penalty: $\lambda$.
         rivals: classes with which a step compares.
-        names: see `SparseMOGP`.
+        names, scaling: see `SparseMOGP`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -170,8 +173,10 @@ class LinearOneVsEach(MOGP):
         penalty: float = 1.0,
         rivals: int = 1,
         names: Names = None,
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
+        self.scaling = scaling
         if not penalty >= 0:
             raise ValueError(f"penalty={penalty}; it must not be negative.")
         if classes < 2 or inputs < 1 or rivals < 1:
@@ -215,8 +220,10 @@ class LinearOneVsEach(MOGP):
     def batches(self, data: MultiOutputData, size: int | None = None, seed: int = 0) -> Any:
         """As `OneVsEachMOGP.batches`."""
         if size is None:
-            return data.batches(None, seed)
-        return ClassBatches(data, size, seed, classes=self.num_classes, rivals=self.rivals)
+            return super().batches(data, None, seed)
+        return ClassBatches(
+            self.scaled(data), size, seed, classes=self.num_classes, rivals=self.rivals
+        )
 
     def elbo(self, data: ClassBatch | Batch | MultiOutputData) -> tf.Tensor:
         """The penalised objective: exact on all the data, and without bias on the batch of a
@@ -231,7 +238,7 @@ class LinearOneVsEach(MOGP):
             return self.num_classes * (
                 data.weight * compared - 0.5 * self.penalty * tf.reduce_sum(weights[0] ** 2)
             )
-        batch = data.full() if isinstance(data, MultiOutputData) else data
+        batch = self.scaled(data).full() if isinstance(data, MultiOutputData) else data
         own = batch.outputs[0]
         scores = self.scores(batch.X if own.rows is None else tf.gather(batch.X, own.rows))
         of_label = tf.gather(scores, tf.cast(own.Y[:, 0], tf.int64), batch_dims=1)
@@ -241,14 +248,14 @@ class LinearOneVsEach(MOGP):
         )
 
     def scores(self, X: tf.Tensor) -> tf.Tensor:
-        """`[N, C]` at `X [N, P]`."""
+        """`[N, C]` at `X [N, P]`, as the kernels of other models read it: see `at`."""
         return tf.linalg.matmul(X, self.weights, transpose_b=True) + self.bias
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
-        """Log softmax of the labels, `[N]`, under the name of the output."""
-        own = self.aligned(data)
-        log_p = tf.nn.log_softmax(self.scores(self.read(own.inputs(0))))
-        labels = tf.cast(own.outputs[0].Y[:, 0], tf.int64)
+    def _log_densities(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+        """Log softmax of the labels."""
+        X = tf.constant(data.inputs(0), gpflow.default_float())
+        log_p = tf.nn.log_softmax(self.scores(X))
+        labels = tf.cast(data.outputs[0].Y[:, 0], tf.int64)
         return {self.names[0]: tf.gather(log_p, labels, batch_dims=1)}
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:

@@ -47,7 +47,7 @@ class ReplicatedMOGP(MOGP):
 
     def at(self, Xnew: Any, replica: Replica = None) -> tf.Tensor:
         """`[N, P + 1]`: the inputs with the replica number as last column; 0 if None."""
-        X = self.read(Xnew)
+        X = self.scaled_inputs(self.read(Xnew))
         numbers = np.broadcast_to(np.asarray(0 if replica is None else replica), (X.shape[0],))
         if numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise ValueError(f"replica={replica!r}; replicas are numbered 0, 1, …")

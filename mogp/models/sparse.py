@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 
-from mogp.data import Array, MultiOutputData, Names, Schema
+from mogp.data import Array, MultiOutputData, Names, Scaling, Schema
 from mogp.data.batches import Batch, OutputBatch
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
@@ -48,6 +48,8 @@ class SparseMOGP(MOGP):
         names: of the outputs, or `data.schema`, which has the names of input columns and classes
             too; if None those of the likelihood's dict, or else of the first data it is fitted on.
         kl_weight: $\beta$; anything but 1 gives up the bound for a tempered one.
+        scaling: the units in which prior, inducing variables and likelihoods are given, as
+            `Scaling.of(data)`; those of the data if None.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -86,8 +88,10 @@ class SparseMOGP(MOGP):
         posterior: Posterior | None = None,
         names: Names = None,
         kl_weight: float = 1.0,
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
+        self.scaling = scaling
         if not kl_weight >= 0:
             raise ValueError(
                 f"kl_weight={kl_weight}; it must not be negative, and is 1 for a bound on the"
@@ -144,7 +148,6 @@ class SparseMOGP(MOGP):
             + (f" in each of {sets} sets" if sets else " shared by all latent GPs"),
             "posterior": f"{type(self.posterior).__name__}{whiten}",
             "likelihood": ", ".join(kinds),
-            "units": "those of the data",
         }
 
     # --- the bound
@@ -153,11 +156,9 @@ class SparseMOGP(MOGP):
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
         with parameters_read_once():
             factors = self.factors()
-            terms = [
-                tf.reduce_sum(weighted)
-                for _, weighted in self._expectations(self._batch(data), factors)
-            ]
-            return tf.add_n(terms) - self.kl_weight * self.kl(factors)
+            batch = self._batch(data)
+            terms = [tf.reduce_sum(weighted) for _, weighted in self._expectations(batch, factors)]
+            return tf.add_n(terms) - self.kl_weight * self.kl(factors) - self.jacobian(data)
 
     def data_terms(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The expected log-likelihood of each output, scaled to all its rows, `[D]`."""
@@ -285,7 +286,7 @@ class SparseMOGP(MOGP):
         if isinstance(data, Batch):
             return data
         self.check(data)
-        full: Batch = data.full()
+        full: Batch = self.scaled(data).full()
         return full
 
     def check(self, data: MultiOutputData | LabelData) -> None:
@@ -335,7 +336,9 @@ class SparseMOGP(MOGP):
         self._refuse_given(given)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
         conditional = self.condition(self.at(Xnew, replica))
-        return conditional.marginals(self._functions(outputs), full_output_cov=True)
+        f = conditional.marginals(self._functions(outputs), full_output_cov=True)
+        m, s = self._of_functions(outputs)
+        return Marginals(f.mean * s + m, f.var * np.outer(s, s))
 
     def _functions(self, outputs: Sequence[int]) -> range | tf.Tensor:
         """The functions of some outputs: a range where they are neighbours."""
@@ -343,6 +346,10 @@ class SparseMOGP(MOGP):
         if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
             return range(numbers[0], numbers[0] + len(numbers))
         return tf.constant(numbers, tf.int64)
+
+    def _of_functions(self, outputs: Sequence[int]) -> tuple[Array, Array]:
+        m, s = self._affine()
+        return self.likelihood.function_units(outputs, m, s)
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
         X = dense(X) if full_cov else X
@@ -377,10 +384,6 @@ class SparseMOGP(MOGP):
             share[d, own.start : own.stop] = 1 / len(own)
         coupling: Array = share @ np.mean([np.abs(one) for one in B], axis=0) @ share.T
         return coupling
-
-    def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
-        """Log predictive density of every observed target, `[N_d]` for each output by name."""
-        return self.of_data(self._log_densities(self.aligned(data)), data)
 
     def _log_densities(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         self.likelihood.check(data)

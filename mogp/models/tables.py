@@ -15,6 +15,7 @@ import tensorflow as tf
 from mogp.data import Array, InputColumn, LabelData, MultiOutputData, column_names
 from mogp.data.inputs import give_back
 from mogp.errors import UnsupportedError
+from mogp.models.naming import listed
 
 if TYPE_CHECKING:
     from mogp.models.base import MOGP
@@ -50,13 +51,14 @@ def target_count(model: MOGP, output: int) -> int:
 
 
 def predicted(
-    model: MOGP, X: tf.Tensor, outputs: Sequence[int], rows: Any, spread: Spread
+    model: MOGP, X: tf.Tensor, shown: tf.Tensor, outputs: Sequence[int], rows: Any, spread: Spread
 ) -> pd.DataFrame:
     """The table of `MOGP.predict`.
 
     Args:
         model: that predicts.
         X: inputs as its kernels read them.
+        shown: the same as the user gave them.
         outputs: which.
         rows: labels of the rows; 0, 1, … if None.
         spread: of the quantiles.
@@ -69,11 +71,13 @@ def predicted(
         block = _rows(X, start, _ROWS_AT_ONCE)
         where = np.arange(start, start + block.shape[0])
         labels = where if rows is None else rows[where]
+        inputs = _inputs(model, block, _rows(shown, start, _ROWS_AT_ONCE))
         for d in outputs:
-            mean, var = (np.asarray(a) for a in model._predict_y(block, [d]))
+            found = model._y_units(model._predict_y(block, [d]), [d])
+            mean, var = (np.asarray(a) for a in found)
             values = {"mean": mean, "sd": np.sqrt(var)}
             values |= _quantiles(model, block, d, mean.shape[-1], spread, start)
-            parts.append(_part(model, d, labels, block, targets[d], values))
+            parts.append(_part(model, d, labels, inputs, targets[d], values))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -86,14 +90,15 @@ def compared(model: MOGP, data: MultiOutputData | LabelData, spread: Spread) -> 
         spread: of the quantiles.
     """
     _check_quantiles(spread.quantiles)
-    X, rows = model.observed_at(data)
+    shown, rows = model.observed_at(data)
+    X = model.scaled_inputs(shown)
     outputs = [d for d in model.reported if len(rows[d])]
     everywhere = None
     if isinstance(data, MultiOutputData) and len(X) <= min(
         _MOST_UNUSED * max(map(len, rows)), _ROWS_AT_ONCE
     ):
         # Outputs that share inputs share the work on them.
-        together = model._predict_y(X, outputs)
+        together = model._y_units(model._predict_y(X, outputs), outputs)
         sizes = np.cumsum([len(model.targets(d)) for d in outputs])[:-1]
         everywhere = [np.split(np.asarray(a), sizes, axis=1) for a in together]
     parts = []
@@ -104,16 +109,17 @@ def compared(model: MOGP, data: MultiOutputData | LabelData, spread: Spread) -> 
         blocks = list(_blocks(len(rows[d])))
         for block in blocks:
             at = _take(X, rows[d][block])
-            found = [a[block] for a in here] or model._predict_y(at, [d])
+            found = [a[block] for a in here] or model._y_units(model._predict_y(at, [d]), [d])
             mean, var = (np.asarray(a) for a in found)
             values = {"observed": observed[block], "mean": mean, "sd": np.sqrt(var)}
             values |= _quantiles(model, at, d, len(targets), spread, block.start)
-            part = _part(model, d, rows[d][block], at, targets, values)
+            inputs = _inputs(model, at, _take(shown, rows[d][block]))
+            part = _part(model, d, rows[d][block], inputs, targets, values)
             parts.append(part[known[block].reshape(-1)])
     return (
         pd.concat(parts, ignore_index=True)
         if parts
-        else predicted(model, X[:0], model.reported, None, spread).assign(observed=0.0)
+        else predicted(model, X[:0], X[:0], model.reported, None, spread).assign(observed=0.0)
     )
 
 
@@ -149,34 +155,36 @@ def described(model: MOGP) -> str:
         "outputs": f"{len(model.names)}: {listed(model.names)}",
         "inputs": f"{model.input_dim}{columns}",
         **model.choices(),
+        "units": _units(model),
     }
     lines = [f"  {what:<12}{value}" for what, value in said.items()]
     return "\n".join([type(model).__name__, *lines])
 
 
-def listed(names: Sequence[str]) -> str:
-    """The first ten names, quoted.
-
-    Args:
-        names: any number.
-    """
-    return ", ".join(map(repr, names[:10])) + (", …" if len(names) > 10 else "")
+def _units(model: MOGP) -> str:
+    scaling = model.scaling
+    if scaling is None:
+        return "those of the data"
+    inputs = bool(scaling.centre.any() or (scaling.width != 1).any())
+    targets = int(np.sum((scaling.location != 0) | (scaling.scale != 1)))
+    parts = ["inputs"] * inputs + [f"targets of {targets} outputs"] * bool(targets)
+    said = " and ".join(parts) or "nothing"
+    return f"those of the data; inside, {said} scaled to mean 0 and sd 1"
 
 
 def _part(
     model: MOGP,
     output: int,
     rows: Any,
-    X: tf.Tensor,
+    inputs: dict[str, Array],
     targets: Sequence[Any],
     values: dict[str, Array],
 ) -> pd.DataFrame:
     """Rows of a table for one output: each row of inputs as often as there are targets."""
     T = len(targets)
-    inputs = {name: np.repeat(column, T) for name, column in _inputs(model, X).items()}
     table = {
         "row": np.repeat(np.asarray(rows), T),
-        **inputs,
+        **{name: np.repeat(column, T) for name, column in inputs.items()},
         "output": model.names[output],
         "target": np.tile(
             np.array(targets, object if isinstance(targets[0], str) else int), len(rows)
@@ -186,14 +194,14 @@ def _part(
     return pd.DataFrame(table)
 
 
-def _inputs(model: MOGP, X: tf.Tensor) -> dict[str, Array]:
+def _inputs(model: MOGP, X: tf.Tensor, shown: tf.Tensor) -> dict[str, Array]:
     """Input columns as the user gave them, under names that no other column of the table has."""
     columns = model.schema.columns or (InputColumn(),) * model.input_dim
     replica = {"replica": np.asarray(X[:, -1]).astype(int)} if model.has_replicas else {}
     if len(columns) > _MOST_COLUMNS or isinstance(X, tf.SparseTensor):
         return replica
     taken = {"row", "replica", "output", "target", "observed", "mean", "sd"}
-    values = np.asarray(X)
+    values = np.asarray(shown)
     found = {
         f"input {name}" if name in taken else name: give_back(values[:, p], column)
         for p, (name, column) in enumerate(zip(column_names(columns), columns, strict=True))
@@ -206,7 +214,8 @@ def _quantiles(
 ) -> dict[str, Array]:
     if not spread.quantiles:
         return {}
-    draws = np.asarray(model._draw_y_apart(X, output, spread.samples, spread.seed + start))
+    drawn = model._draw_y_apart(X, output, spread.samples, spread.seed + start)
+    draws = np.asarray(model._y_draws(drawn, [output]))
     if draws.shape[-1] != targets:
         # Class labels as indicators, where the predictive mean has a column a class.
         draws = (draws == np.arange(targets)).astype(float)

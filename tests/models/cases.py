@@ -58,8 +58,9 @@ from mogp.models import (
     ovse_linear,
     robust_max,
 )
-from mogp.posteriors import Parsimonious
-from mogp.priors import ICM, LMC, Independent
+from mogp.models.choices import ScalingChoice, in_units
+from mogp.posteriors import Parsimonious, Posterior
+from mogp.priors import ICM, LMC, Independent, Prior
 
 CALLS = (
     "fit",
@@ -102,25 +103,27 @@ class Case:
         row: of `data/models.csv`; None for a baseline that the table does not list.
         name: of the variant.
         data: from a kind of data and a seed to small data that suit the model.
-        build: from data to the model, in one line.
+        build: from data to the model, in one line; `scaling` can be chosen where there is one to choose.
         exceptions: the calls the model cannot do, with the reason; it raises `UnsupportedError`.
         refused: the kinds of data it cannot be built on, with the reason.
         truth: for models of annotations, data that hold what they speak of.
         gaussian: whether the predictive distribution of a target is Gaussian.
         holds_data: whether it trains on nothing but the data it was built on.
         sampled: whether predictions are averages over sampled paths.
+        scales: whether its units can be chosen.
     """
 
     row: str | None
     name: str
     data: Callable[[Kind, int], Data]
-    build: Callable[[Any], Any]
+    build: Callable[..., Any]
     exceptions: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     truth: Callable[[Kind, int], Data] | None = None
     gaussian: bool = False
     holds_data: bool = False
     sampled: bool = False
+    scales: bool = True
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -138,12 +141,19 @@ def _tame() -> dict[str, Any]:
     return {"a": Gaussian(0.1), "b yes": Bernoulli(), "colour": Softmax(3)}
 
 
-def _gaussians(data: Data) -> dict[str, Any]:
-    return {name: Gaussian(0.1) for name in data.names}
-
-
-def _points(data: Data, sets: int | None) -> Any:
-    return kmeans_points(data, 3, sets=sets)
+def _handmade(
+    data: Any,
+    prior: Prior,
+    sets: int | None,
+    likelihood: list[Any] | None = None,
+    posterior: Posterior | None = None,
+    scaling: ScalingChoice = "standard",
+) -> SparseMOGP:
+    """A model from its four choices, with Gaussian outputs unless others are given."""
+    kinds = likelihood or [Gaussian(0.1) for _ in data.names]
+    data = in_units(scaling, data, kinds)
+    points = kmeans_points(data, 3, sets=sets)
+    return SparseMOGP(prior, points, kinds, posterior, names=data.names, scaling=data.scaled_by)
 
 
 def _units(data: Data, number: int) -> Any:
@@ -167,43 +177,43 @@ CHAINED: tuple[Case, ...] = tuple(
             "CGP",
             "CGP",
             small.real,
-            lambda d: cgp(d, HeteroscedasticGaussian(), inducing=3),
+            lambda d, **how: cgp(d, HeteroscedasticGaussian(), inducing=3, **how),
         ),
         (
             "CCGP (CCGP-LMC)",
             "CCGP",
             small.real,
-            lambda d: ccgp(d, HeteroscedasticGaussian(), inducing=3),
+            lambda d, **how: ccgp(d, HeteroscedasticGaussian(), inducing=3, **how),
         ),
         (
             "CCGP (CCGP-LMC)",
             "CCGP, zero-inflated, rank 2",
             small.count,
-            lambda d: ccgp(d, ZeroInflatedPoisson(), rank=2, inducing=3),
+            lambda d, **how: ccgp(d, ZeroInflatedPoisson(), rank=2, inducing=3, **how),
         ),
         (
             "ACCGP",
             "ACCGP",
             small.real,
-            lambda d: accgp(d, HeteroscedasticGaussian(), inducing=3),
+            lambda d, **how: accgp(d, HeteroscedasticGaussian(), inducing=3, **how),
         ),
         (
             "CCGP-CPM",
             "CCGP-CPM",
             small.count,
-            lambda d: ccgp_cpm(d, ZeroInflatedPoisson(), latents=2, inducing=3),
+            lambda d, **how: ccgp_cpm(d, ZeroInflatedPoisson(), latents=2, inducing=3, **how),
         ),
         (
             "CCGP-VIK",
             "CCGP-VIK, classical",
             small.count,
-            lambda d: ccgp_vik(d, ZeroInflatedPoisson(), latents=2, inducing=3),
+            lambda d, **how: ccgp_vik(d, ZeroInflatedPoisson(), latents=2, inducing=3, **how),
         ),
         (
             "CCGP-VIK",
             "CCGP-VIK, thesis",
             small.count,
-            lambda d: ccgp_vik(d, ZeroInflatedPoisson(), variant="thesis", latents=2, inducing=3),
+            lambda d, **how: ccgp_vik(d, ZeroInflatedPoisson(), variant="thesis", latents=2, inducing=3, **how),
         ),
     ]
 )
@@ -213,7 +223,7 @@ MIXES = (
         "SVGP",
         "SVGP",
         small.real,
-        lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), _gaussians(d), names=d.names),
+        lambda d, **how: _handmade(d, Independent(_units(d, 1)), 1, **how),
         NO_REPLICAS | ONE_OUTPUT,
         gaussian=True,
     ),
@@ -221,14 +231,14 @@ MIXES = (
         "SVGP",
         "SVGP, parsimonious, Bernoulli",
         small.answer,
-        lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), Bernoulli(), Parsimonious(), names=d.names),
+        lambda d, **how: _handmade(d, Independent(_units(d, 1)), 1, [Bernoulli()], Parsimonious(), **how),
         NO_REPLICAS | ONE_OUTPUT,
     ),
     Case(
         "Independent GPs (IGP)",
         "IGP",
         small.reals,
-        lambda d: SparseMOGP(Independent(_units(d, 3)), _points(d, 3), _gaussians(d), names=d.names),
+        lambda d, **how: _handmade(d, Independent(_units(d, 3)), 3, **how),
         NO_REPLICAS | NOT_YET,
         gaussian=True,
     ),
@@ -236,7 +246,7 @@ MIXES = (
         "ICM, LMC, exact",
         "LMC, exact",
         small.reals,
-        lambda d: ExactLMC(d, latents=2),
+        lambda d, **how: ExactLMC(d, latents=2, **how),
         NO_REPLICAS | NOT_YET,
         gaussian=True,
         holds_data=True,
@@ -245,7 +255,7 @@ MIXES = (
         "ICM, LMC, exact",
         "ICM, exact, rank 2",
         small.reals,
-        lambda d: ExactLMC(d, rank=2),
+        lambda d, **how: ExactLMC(d, rank=2, **how),
         NO_REPLICAS | NOT_YET,
         gaussian=True,
         holds_data=True,
@@ -254,7 +264,7 @@ MIXES = (
         "ICM, LMC, sparse",
         "LMC",
         small.reals,
-        lambda d: SparseMOGP(LMC(_units(d, 2), functions=3), _points(d, 2), _gaussians(d), names=d.names),
+        lambda d, **how: _handmade(d, LMC(_units(d, 2), functions=3), 2, **how),
         NO_REPLICAS | NOT_YET,
         gaussian=True,
     ),
@@ -262,7 +272,7 @@ MIXES = (
         "ICM, LMC, sparse",
         "ICM",
         small.reals,
-        lambda d: SparseMOGP(ICM(_units(d, 1)[0], 3, 2), _points(d, None), _gaussians(d), names=d.names),
+        lambda d, **how: _handmade(d, ICM(_units(d, 1)[0], 3, 2), None, **how),
         NO_REPLICAS | NOT_YET,
         gaussian=True,
     ),
@@ -271,35 +281,35 @@ MIXES = (
         "HetMOGP-LMC",
         "HetMOGP-LMC",
         small.mixed,
-        lambda d: hetmogp_lmc(d, _mixed(), latents=2, inducing=3),
+        lambda d, **how: hetmogp_lmc(d, _mixed(), latents=2, inducing=3, **how),
         NO_REPLICAS | NOT_GAUSSIAN,
     ),
     Case(
         "HetMOGP-CPM",
         "HetMOGP-CPM, functions",
         small.mixed,
-        lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3),
+        lambda d, **how: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, **how),
         NO_REPLICAS | NOT_GAUSSIAN,
     ),
     Case(
         "HetMOGP-CPM",
         "HetMOGP-CPM, joint",
         small.mixed,
-        lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="joint"),
+        lambda d, **how: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="joint", **how),
         NO_REPLICAS | NOT_GAUSSIAN,
     ),
     Case(
         "HetMOGP-CPM",
         "HetMOGP-CPM, latents",
         small.mixed,
-        lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="latents"),
+        lambda d, **how: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="latents", **how),
         NO_REPLICAS | NOT_GAUSSIAN,
     ),
     Case(
         "CGPMA-C, CGPMA-R",
         "CGPMA-C",
         partial(small.annotations, values=False),
-        lambda d: cgpma(d, 3, inducing=3),
+        lambda d, **how: cgpma(d, 3, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         truth=partial(small.truth, values=False),
     ),
@@ -307,7 +317,7 @@ MIXES = (
         "CGPMA-C, CGPMA-R",
         "CGPMA-R",
         small.annotations,
-        lambda d: cgpma(d, inducing=3),
+        lambda d, **how: cgpma(d, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         truth=small.truth,
     ),
@@ -315,7 +325,7 @@ MIXES = (
         "CCGPMA-C, CCGPMA-R",
         "CCGPMA-C",
         partial(small.annotations, values=False),
-        lambda d: ccgpma(d, 3, inducing=3),
+        lambda d, **how: ccgpma(d, 3, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         truth=partial(small.truth, values=False),
     ),
@@ -323,7 +333,7 @@ MIXES = (
         "CCGPMA-C, CCGPMA-R",
         "CCGPMA-R",
         small.annotations,
-        lambda d: ccgpma(d, inducing=3),
+        lambda d, **how: ccgpma(d, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         truth=small.truth,
     ),
@@ -334,35 +344,35 @@ CLASS_MODELS = (
         "G-M",
         "G-M",
         small.colours,
-        lambda d: g_m(d, [_COLOURS], inducing=3),
+        lambda d, **how: g_m(d, [_COLOURS], inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
     ),
     Case(
         "G-A",
         "G-A",
         small.colours,
-        lambda d: g_a(d, [_COLOURS], inducing=3),
+        lambda d, **how: g_a(d, [_COLOURS], inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
     ),
     Case(
         "MG-M",
         "MG-M",
         small.classes,
-        lambda d: mg_m(d, _numbers(d.names), latents=2, inducing=3),
+        lambda d, **how: mg_m(d, _numbers(d.names), latents=2, inducing=3, **how),
         NO_REPLICAS | NOT_GAUSSIAN,
     ),
     Case(
         "MOGPs-AR",
         "MOGPs-AR",
         small.classes,
-        lambda d: mogps_ar(d, _numbers(d.names), latents=2, inducing=3, negatives=1),
+        lambda d, **how: mogps_ar(d, _numbers(d.names), latents=2, inducing=3, negatives=1, **how),
         NO_REPLICAS | NOT_GAUSSIAN,
     ),
     Case(
         "MOCGPs-AR",
         "MOCGPs-AR",
         small.images,
-        lambda d: mocgps_ar(d, _numbers(d.names), patches=_PATCHES, latents=2, inducing=3),
+        lambda d, **how: mocgps_ar(d, _numbers(d.names), patches=_PATCHES, latents=2, inducing=3),
         NO_REPLICAS | NOT_GAUSSIAN,
         {"one": "an image has several pixels"},
     ),
@@ -370,7 +380,7 @@ CLASS_MODELS = (
         "OvsE-P, OvsE-F",
         "OvsE-P",
         small.colours,
-        lambda d: ovse(d, _COLOURS, posterior="parsimonious", inducing=3),
+        lambda d, **how: ovse(d, _COLOURS, posterior="parsimonious", inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -378,7 +388,7 @@ CLASS_MODELS = (
         "OvsE-P, OvsE-F",
         "OvsE-F",
         small.colours,
-        lambda d: ovse(d, _COLOURS, inducing=3),
+        lambda d, **how: ovse(d, _COLOURS, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -386,7 +396,9 @@ CLASS_MODELS = (
         "OvsE-P-SH, OvsE-F-SH",
         "OvsE-P-SH",
         small.colours,
-        lambda d: ovse(d, _COLOURS, shared=True, shared_kernel=False, posterior="parsimonious", inducing=3),
+        lambda d, **how: ovse(
+            d, _COLOURS, shared=True, shared_kernel=False, posterior="parsimonious", inducing=3, **how
+        ),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -394,7 +406,7 @@ CLASS_MODELS = (
         "OvsE-P-SH, OvsE-F-SH",
         "OvsE-F-SH",
         small.colours,
-        lambda d: ovse(d, _COLOURS, shared=True, inducing=3),
+        lambda d, **how: ovse(d, _COLOURS, shared=True, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -402,7 +414,7 @@ CLASS_MODELS = (
         None,
         "OvsE-LIN",
         small.colours,
-        lambda d: ovse_linear(d, _COLOURS),
+        lambda d, **how: ovse_linear(d, _COLOURS, **how),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -410,7 +422,7 @@ CLASS_MODELS = (
         "RM-P, RM-F",
         "RM-P",
         small.colours,
-        lambda d: robust_max(d, _COLOURS, posterior="parsimonious", inducing=3),
+        lambda d, **how: robust_max(d, _COLOURS, posterior="parsimonious", inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -418,7 +430,7 @@ CLASS_MODELS = (
         "RM-P, RM-F",
         "RM-F",
         small.colours,
-        lambda d: robust_max(d, _COLOURS, inducing=3),
+        lambda d, **how: robust_max(d, _COLOURS, inducing=3, **how),
         NO_REPLICAS | ONE_OUTPUT,
         EVERY_CLASS,
     ),
@@ -426,21 +438,21 @@ CLASS_MODELS = (
         "MLGPF",
         "MLGPF, ARD",
         small.points,
-        lambda d: mlgpf(d, latents=2, inducing=3),
+        lambda d, **how: mlgpf(d, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
     ),
     Case(
         "MLGPF",
         "MLGPF, linear, parsimonious, sampled labels",
         small.points,
-        lambda d: mlgpf(d, kernel="linear", posterior="parsimonious", latents=2, inducing=3, negatives=2),
+        lambda d, **how: mlgpf(d, kernel="linear", posterior="parsimonious", latents=2, inducing=3, negatives=2),
         NO_REPLICAS | BY_LABEL,
     ),
     Case(
         "MLGPF",
         "MLGPF, in a subspace",
         small.points,
-        lambda d: mlgpf(d, kernel="se", subspace_dim=2, train_basis=True, latents=2, inducing=3),
+        lambda d, **how: mlgpf(d, kernel="se", subspace_dim=2, train_basis=True, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
         {"one": "a subspace has fewer dimensions than the inputs", "row": "a subspace needs several points"},
     ),
@@ -448,7 +460,7 @@ CLASS_MODELS = (
         "MLGPF",
         "MLGPF, a kernel for each factor",
         small.points,
-        lambda d: mlgpf(d, kernel="se", shared_kernel=False, latents=2, inducing=3),
+        lambda d, **how: mlgpf(d, kernel="se", shared_kernel=False, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
     ),
 )
@@ -458,59 +470,59 @@ HIERARCHIES = (
         "HMOGP-LV",
         "HMOGP-LV",
         _reps,
-        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2),
+        lambda d, **how: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, **how),
         NO_CONDITION,
     ),
     Case(
         "HMOGP-LV",
         "HMOGP-LV, random start",
         _reps,
-        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d, **how: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
         NO_CONDITION,
     ),
     Case(
         "HMOGP-LV",
         "HMOGP-LV, nested",
         partial(_reps, nested=True),
-        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d, **how: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
         NO_CONDITION,
     ),
     Case(
         "HMOGP-LV",
         "HMOGP-LV, a tree",
         _reps,
-        lambda d: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, tree=_TREE, start="random"),
+        lambda d, **how: hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, tree=_TREE, start="random", **how),
         NO_CONDITION,
     ),
     Case(
         "HMOGP-LV",
         "HMOGP-LV, Poisson",
         partial(small.counts, replica="run"),
-        lambda d: hmogp_lv(d, Poisson(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d, **how: hmogp_lv(d, Poisson(), latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
         NO_CONDITION,
     ),
     Case(
         "HMOGP-LV",
         "HMOGP-LV, Bernoulli",
         partial(small.answers, replica="run"),
-        lambda d: hmogp_lv(d, Bernoulli(), latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d, **how: hmogp_lv(d, Bernoulli(), latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
         NO_CONDITION,
     ),
     Case(
         "LVMOGP",
         "LVMOGP",
         _reps,
-        lambda d: lvmogp(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
+        lambda d, **how: lvmogp(d, latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
         NO_CONDITION,
     ),
-    Case("HGP", "HGP", _reps, lambda d: HGP(d), NO_CONDITION, gaussian=True, holds_data=True),
-    Case("HGPInd", "HGPInd", _reps, lambda d: hgp_ind(d, inducing=2), NO_CONDITION, gaussian=True),
-    Case("DHGP", "DHGP", _reps, lambda d: DHGP(d), NO_CONDITION, gaussian=True, holds_data=True),
+    Case("HGP", "HGP", _reps, lambda d, **how: HGP(d, **how), NO_CONDITION, gaussian=True, holds_data=True),
+    Case("HGPInd", "HGPInd", _reps, lambda d, **how: hgp_ind(d, inducing=2, **how), NO_CONDITION, gaussian=True),
+    Case("DHGP", "DHGP", _reps, lambda d, **how: DHGP(d, **how), NO_CONDITION, gaussian=True, holds_data=True),
     Case(
         "Bayesian GPLVM",
         "Bayesian GPLVM",
         small.rows_of_a_table,
-        lambda d: bayesian_gplvm(d, latent_dim=1, latent_inducing=3),
+        lambda d, **how: bayesian_gplvm(d, latent_dim=1, latent_inducing=3),
         NO_CONDITION,
         {"gap": "a table of numbers, all of them known"},
     ),
@@ -518,7 +530,7 @@ HIERARCHIES = (
         "LMC, replicas stacked",
         "LMC, replicas stacked",
         _reps,
-        lambda d: lmc_stacked(d, inducing=3),
+        lambda d, **how: lmc_stacked(d, inducing=3, **how),
         NO_CONDITION,
         gaussian=True,
     ),
@@ -529,7 +541,7 @@ CHAINS = (
         "GPAR",
         "GPAR",
         small.reals,
-        lambda d: GPAR(d, LayerKernels(d.input_dim, "nonlinear")),
+        lambda d, **how: GPAR(d, LayerKernels(d.input_dim, "nonlinear"), **how),
         NO_REPLICAS | PATHS,
         holds_data=True,
         sampled=True,
@@ -538,7 +550,7 @@ CHAINS = (
         "GPAR",
         "GPAR, sparse, backward",
         small.reals,
-        lambda d: GPAR(d, LayerKernels(d.input_dim, "nonlinear"), order=d.names[::-1], inducing=3),
+        lambda d, **how: GPAR(d, LayerKernels(d.input_dim, "nonlinear"), order=d.names[::-1], inducing=3, **how),
         NO_REPLICAS | PATHS | LAST,
         holds_data=True,
         sampled=True,
@@ -547,7 +559,7 @@ CHAINS = (
         "GPLAR",
         "GPLAR, A",
         small.reals,
-        lambda d: gplar(d, strategy="A", inducing=3, start="zero"),
+        lambda d, **how: gplar(d, strategy="A", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         {"gap": "inducing inputs are rows at which all outputs were observed"},
         sampled=True,
@@ -556,7 +568,7 @@ CHAINS = (
         "GPLAR",
         "GPLAR, B",
         small.reals,
-        lambda d: gplar(d, strategy="B", inducing=3, start="zero"),
+        lambda d, **how: gplar(d, strategy="B", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
     ),
@@ -564,7 +576,7 @@ CHAINS = (
         "GPLAR",
         "GPLAR, C",
         small.reals,
-        lambda d: gplar(d, strategy="C", inducing=3, start="zero"),
+        lambda d, **how: gplar(d, strategy="C", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
     ),
@@ -572,7 +584,7 @@ CHAINS = (
         "GPLAR",
         "GPLAR, C, mixed likelihoods",
         small.tame,
-        lambda d: gplar(d, _tame(), inducing=3, start="zero"),
+        lambda d, **how: gplar(d, _tame(), inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
     ),
@@ -580,7 +592,7 @@ CHAINS = (
         "bi-directional GPLAR",
         "bi-directional GPLAR, full",
         small.reals,
-        lambda d: bi_gplar(d, inducing=3, start="zero"),
+        lambda d, **how: bi_gplar(d, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
     ),
@@ -588,7 +600,7 @@ CHAINS = (
         "bi-directional GPLAR",
         "bi-directional GPLAR, light",
         small.reals,
-        lambda d: bi_gplar(d, light=True, combine="sum", inducing=3, start="zero"),
+        lambda d, **how: bi_gplar(d, light=True, combine="sum", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
     ),
@@ -596,7 +608,7 @@ CHAINS = (
         "additive GPLAR",
         "additive GPLAR",
         small.reals,
-        lambda d: additive_gplar(d, inducing=3, start="zero"),
+        lambda d, **how: additive_gplar(d, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
     ),
@@ -604,16 +616,23 @@ CHAINS = (
         "additive GPLAR",
         "additive GPLAR, fully, bi-directional",
         small.reals,
-        lambda d: additive_gplar(d, fully=True, bidirectional=True, inducing=3, start="zero"),
+        lambda d, **how: additive_gplar(d, fully=True, bidirectional=True, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
     ),
-    Case("DGP", "DGP", small.reals, lambda d: dgp(d, width=2, inducing=3), NO_REPLICAS | PATHS, sampled=True),
+    Case(
+        "DGP",
+        "DGP",
+        small.reals,
+        lambda d, **how: dgp(d, width=2, inducing=3, **how),
+        NO_REPLICAS | PATHS,
+        sampled=True,
+    ),
     Case(
         "IGP, as a chain",
         "IGP, as a chain",
         small.reals,
-        lambda d: igp(d, inducing=3),
+        lambda d, **how: igp(d, inducing=3, **how),
         NO_REPLICAS | PATHS,
         sampled=True,
     ),

@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from mogp.data import MultiOutputData
+from mogp.likelihoods import Gaussian
 from mogp.linalg import cholesky
 from mogp.models.base import MOGP
+from mogp.models.choices import ScalingChoice, in_units
 from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS
 from mogp.priors import Marginals
@@ -20,14 +22,15 @@ from mogp.priors import Marginals
 class ExactMOGP(MOGP):
     """A model with Gaussian noise that holds all its data, and is trained on nothing else.
 
-    A family has the evidence (`elbo`), the marginals of its functions (`_marginals`), their joint
-    distribution (`_joint`) and its noise (`_noise`).
+    A family has the evidence of scaled data (`_evidence`), the marginals of its functions
+    (`_marginals`), their joint distribution (`_joint`) and its noise (`_noise`).
 
     Args:
-        data: one target column an output.
+        data: one target column an output, in their own units.
+        scaling: see `hetmogp_lmc`.
     """
 
-    def __init__(self, data: MultiOutputData) -> None:
+    def __init__(self, data: MultiOutputData, scaling: ScalingChoice) -> None:
         super().__init__()
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
         if wide:
@@ -37,6 +40,8 @@ class ExactMOGP(MOGP):
         self.schema = data.schema
         self._input_dim = data.input_dim
         self._fingerprint = data.fingerprint
+        self.scaling = in_units(scaling, data, [Gaussian()] * data.num_outputs).scaled_by
+        self._log_scale = super().jacobian(data)
         self._solved: tuple[bytes, Any] | None = None
 
     @property
@@ -45,6 +50,18 @@ class ExactMOGP(MOGP):
         return self._input_dim
 
     # --- training
+
+    def elbo(self, data: Any = None) -> tf.Tensor:
+        """The log evidence of the data that the model holds, `log p(y)`."""
+        return self._evidence() - self._log_scale
+
+    @abstractmethod
+    def _evidence(self) -> tf.Tensor:
+        """The log evidence of scaled data."""
+
+    def jacobian(self, data: Any) -> float:
+        """0: the evidence is that of the data."""
+        return 0.0
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless these are the data that the model holds."""
@@ -110,16 +127,14 @@ class ExactMOGP(MOGP):
         f = self._marginals(X, outputs)
         return Marginals(f.mean, f.var + self._noise(outputs))
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
-        """Log predictive density of every observed target, `[N_d]` for each output by name."""
-        aligned = self.aligned(data)
-        X, rows = self.observed_at(aligned)
+    def _log_densities(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+        X, rows = self.observed_at(data)
         found = {}
-        for d, (own, where) in enumerate(zip(aligned.outputs, rows, strict=True)):
+        for d, (own, where) in enumerate(zip(data.outputs, rows, strict=True)):
             mean, var = (a[:, 0] for a in self._predict_y(tf.gather(X, where), [d]))
             y = tf.constant(own.Y[:, 0], mean.dtype)
             found[own.name] = -0.5 * (tf.math.log(2 * np.pi * var) + tf.square(y - mean) / var)
-        return self.of_data(found, data)
+        return found
 
     def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
         mean, cov = self._joint(X, outputs)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import gpflow
 import numpy as np
@@ -17,7 +16,7 @@ from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource, distinct_inputs
 from mogp.kernels import KernelStack, hierarchical
 from mogp.linalg import cholesky, log_evidence
-from mogp.models.choices import LevelKernels, chosen_levels
+from mogp.models.choices import LevelKernels, ScalingChoice, chosen_levels
 from mogp.models.exact.base import ExactMOGP
 from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
 from mogp.priors import Marginals
@@ -36,7 +35,8 @@ class HGP(ExactMOGP, ReplicatedMOGP):
             nothing else.
         kernel: copied for each output: a kernel for both levels, or the pair $k_g$ and $k_f$;
             Matérn-3/2 if None.
-        noise: start value of the noise variances.
+        noise: start value of the noise variances, of scaled targets.
+        scaling: as in `hetmogp_lmc`.
         seed: nothing is drawn; accepted so that all constructors can be called alike.
 
     >>> import numpy as np
@@ -57,10 +57,11 @@ class HGP(ExactMOGP, ReplicatedMOGP):
         *,
         kernel: LevelKernels = None,
         noise: float = 0.1,
+        scaling: ScalingChoice = "standard",
         seed: int = 0,
     ) -> None:
-        super().__init__(data)
-        data = replace(data, nested=False)
+        super().__init__(data, scaling)
+        data = replace(self.scaled(data), nested=False)
         self.kernels = KernelStack(
             [
                 hierarchical(_levels(kernel, "HGP", "an output, a replica", data), data.input_dim)
@@ -87,7 +88,7 @@ class HGP(ExactMOGP, ReplicatedMOGP):
         K = self.kernels.K(tf.constant(self._X, here.dtype)) * here[:, :, None] * here[:, None, :]
         return K + tf.linalg.diag(here * tf.convert_to_tensor(self.noise)[:, None] + (1 - here))
 
-    def elbo(self, data: Any = None) -> tf.Tensor:
+    def _evidence(self) -> tf.Tensor:
         r"""$\sum_d \log N(y_d \mid 0, K_d + \sigma_d^2 I)$."""
         K = self._covariance()
         missing = float(np.sum(1 - self._here))
@@ -128,7 +129,6 @@ class HGP(ExactMOGP, ReplicatedMOGP):
             "prior": "two levels, an output and its replicas; exact,"
             f" {int(self._here.sum())} rows in all",
             "likelihood": "Gaussian, a variance for each output",
-            "units": "those of the data",
         }
 
 
@@ -150,8 +150,9 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
             nothing else.
         kernel: a kernel, of which every level gets a copy, or $k_g$, $k_e$ and $k_f$, which are
             copied; Matérn-3/2 if None.
-        noise: start value of the noise variance, which all outputs share.
+        noise: start value of the noise variance of scaled targets, which all outputs share.
         most_rows: evenly spaced rows that are kept of more, to bound the time; None keeps all.
+        scaling: as in `hetmogp_lmc`.
         seed: nothing is drawn; accepted so that all constructors can be called alike.
 
     >>> import numpy as np
@@ -171,10 +172,11 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         kernel: LevelKernels = None,
         noise: float = 0.1,
         most_rows: int | None = None,
+        scaling: ScalingChoice = "standard",
         seed: int = 0,
     ) -> None:
-        super().__init__(data)
-        data = replace(data, nested=False)
+        super().__init__(data, scaling)
+        data = replace(self.scaled(data), nested=False)
         kernels = _levels(kernel, "DHGP", "all outputs, an output, a replica", data)
         X, rows = distinct_inputs(data)
         D, R = data.num_outputs, int(X[:, -1].max()) + 1
@@ -189,7 +191,8 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         )
         if most_rows is not None and len(y) > most_rows:
             kept = np.unique(np.linspace(0, len(y) - 1, most_rows).round().astype(int))
-            table, y = table[kept], y[kept]
+            table, y, output = table[kept], y[kept], output[kept]
+            self._log_scale = float(np.sum(np.log(self._affine()[1][output])))
         self._X, self._y = table, y
         self._grid = self._common_grid()
 
@@ -232,8 +235,8 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         grid: Array = self._y[order].reshape(D, R, N)
         return grid
 
-    def elbo(self, data: Any = None) -> tf.Tensor:
-        """The log evidence of all outputs together."""
+    def _evidence(self) -> tf.Tensor:
+        """Of all outputs together."""
         return self._dense() if self._grid is None else self._rotated(self._grid)
 
     def _covariance(self) -> tf.Tensor:
@@ -298,7 +301,6 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
             "prior": "three levels, all outputs, an output and its replicas; exact,"
             f" {self.num_rows} rows in all",
             "likelihood": "Gaussian, one variance",
-            "units": "those of the data",
         }
 
 

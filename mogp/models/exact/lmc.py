@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import Any
 
 import gpflow
 import numpy as np
@@ -19,7 +18,7 @@ from gpflow.utilities import positive
 from mogp.data import MultiOutputData
 from mogp.kernels import on_inputs
 from mogp.linalg import cholesky, log_evidence
-from mogp.models.choices import KernelChoice, chosen_kernels
+from mogp.models.choices import KernelChoice, ScalingChoice, chosen_kernels
 from mogp.models.exact.base import ExactMOGP
 from mogp.models.lengthscales import start_lengthscales
 from mogp.priors import Marginals
@@ -41,7 +40,8 @@ class ExactLMC(ExactMOGP):
         kernel: on the inputs; a copy for each latent GP, a function that makes one, or a sequence
             of them. Squared exponential if None.
         A: `[Q, D, rank]` start values of the weights; drawn from a standard normal if None.
-        noise: start value of every noise variance.
+        noise: start value of every noise variance, of scaled targets.
+        scaling: as in `hetmogp_lmc`.
         seed: of that draw.
 
     >>> import numpy as np
@@ -62,9 +62,11 @@ class ExactLMC(ExactMOGP):
         kernel: KernelChoice = None,
         A: npt.ArrayLike | None = None,
         noise: float = 0.1,
+        scaling: ScalingChoice = "standard",
         seed: int = 0,
     ) -> None:
-        super().__init__(data)
+        super().__init__(data, scaling)
+        data = self.scaled(data)
         P, D = data.input_dim, data.num_outputs
         Q = latents or (len(kernel) if isinstance(kernel, Sequence) else 1)
         width = start_lengthscales(data.X, "range")
@@ -101,11 +103,10 @@ class ExactLMC(ExactMOGP):
         return {
             "prior": f"LMC: {len(parts)} latent GPs, exact, {len(self._targets)} rows in all",
             "likelihood": "Gaussian, a variance for each output",
-            "units": "those of the data",
         }
 
-    def elbo(self, data: Any = None) -> tf.Tensor:
-        """The log evidence of all outputs together, `log p(y)`."""
+    def _evidence(self) -> tf.Tensor:
+        """Of all outputs together."""
         return log_evidence(tf.constant(self._targets, gpflow.default_float()), self._covariance())
 
     def _covariance(self) -> tf.Tensor:

@@ -1,0 +1,104 @@
+"""`Scaling`: the units in which a model reads its data, kept with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mogp.data.table import MultiOutputData
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    r"""Inputs and targets of order one: what a model computes with in place of the user's units.
+
+    Column $p$ of the inputs and the targets of output $d$ are
+
+    $$\tilde x_p = (x_p - c_p) / w_p,\qquad \tilde y_d = (y_d - m_d) / s_d,$$
+
+    with means and standard deviations of the training data. A density of $y$ is that of
+    $\tilde y$ over $s_d$. What has no units of its own is left alone ($m = 0$, $s = 1$): counts,
+    shares and classes; and columns that never change are only moved.
+
+    Args:
+        centre: `[P]`, $c$.
+        width: `[P]`, $w$.
+        location: `[D]`, $m$.
+        scale: `[D]`, $s$.
+
+    >>> data = MultiOutputData.from_arrays([0.0, 2000.0], [[5.0, 1.0], [7.0, 0.0]])
+    >>> scaling = Scaling.of(data, targets=[True, False])
+    >>> scaling.location.tolist(), scaling.scale.tolist()
+    ([6.0, 0.0], [1.0, 1.0])
+    >>> scaling.data(data).X[:, 0].tolist()
+    [-1.0, 1.0]
+    """
+
+    centre: Array
+    width: Array
+    location: Array
+    scale: Array
+
+    @classmethod
+    def of(
+        cls, data: MultiOutputData, targets: Sequence[bool] | bool = True, inputs: bool = True
+    ) -> Scaling:
+        """Means and standard deviations of the data.
+
+        Args:
+            data: to train on.
+            targets: whether each output is real-valued; or all of them, or none.
+            inputs: whether input columns are scaled.
+        """
+        P, D = data.input_dim, data.num_outputs
+        centre, width, location, scale = np.zeros(P), np.ones(P), np.zeros(D), np.ones(D)
+        if inputs and len(data.X):
+            centre, width = _moments(data.X, axis=0)
+        real = np.broadcast_to(np.asarray(targets, bool), (D,))
+        for d, own in enumerate(data.outputs):
+            if real[d] and len(own):
+                location[d], scale[d] = _moments(own.Y[own.observed])
+        return cls(centre, width, location, scale)
+
+    def inputs(self, X: Any) -> Any:
+        r"""Inputs $\tilde x$ `[..., P]`.
+
+        Args:
+            X: `[..., P]`, an array or a tensor.
+        """
+        untouched = not self.centre.any() and (self.width == 1).all()
+        return X if untouched else (X - self.centre.astype(_kind(X))) / self.width.astype(_kind(X))
+
+    def data(self, data: MultiOutputData) -> MultiOutputData:
+        r"""The data with $\tilde x$ and $\tilde y$; data that are so already are given back.
+
+        Args:
+            data: of the outputs and columns that the scaling was made for.
+        """
+        if data.scaled_by is self:
+            return data
+        if data.scaled_by is not None:
+            raise ValueError("the data are in the units of another model; give them in their own.")
+        outputs = tuple(
+            replace(own, Y=(own.Y - m) / s if s != 1 or m != 0 else own.Y)
+            for own, m, s in zip(data.outputs, self.location, self.scale, strict=True)
+        )
+        return replace(data, X=self.inputs(data.X), outputs=outputs, scaled_by=self)
+
+
+def _moments(values: Array, axis: int | None = None) -> tuple[Array, Array]:
+    """Mean and standard deviation; 1 in place of a deviation that is nothing but rounding."""
+    mean, sd = np.asarray(np.mean(values, axis)), np.std(values, axis)
+    largest = np.max(np.abs(values), axis)
+    return mean, np.where(sd > 1e-12 * largest, sd, 1.0)
+
+
+def _kind(X: Any) -> Any:
+    dtype = X.dtype
+    return dtype if isinstance(dtype, np.dtype) else dtype.as_numpy_dtype

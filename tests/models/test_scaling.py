@@ -1,0 +1,164 @@
+"""A model in the units of the data answers as one whose user standardised the data by hand."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CASES, Case
+
+import mogp
+from mogp.data import MultiOutputData, Scaling
+from mogp.inducing import given_points
+from mogp.likelihoods import Gaussian, HeteroscedasticGaussian, Poisson, function_units, has_units
+from mogp.models import ExactLMC, hetmogp_lmc
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+STEPS = int(os.environ.get("MOGP_SCALING_STEPS", "3"))
+"""Steps of training before models are compared; the rule is for 50."""
+SCALED = [case for case in CASES if case.scales]
+CLOSE = 1e-6
+UNITS = np.array([1e6, 1e-6]), np.array([-3e6, 7e-6])
+
+
+def in_odd_units(data: MultiOutputData, real: np.ndarray) -> MultiOutputData:
+    """The data with inputs in units of a millionth and a million, and real targets in thousands of something."""
+    a, b = (one[: data.input_dim] for one in UNITS)
+    outputs = tuple(
+        replace(o, Y=1000.0 * (1 + d) * o.Y - 5000.0) if real[d] else o for d, o in enumerate(data.outputs)
+    )
+    return replace(data, X=a * data.X + b, outputs=outputs)
+
+
+def by_hand(data: MultiOutputData, real: np.ndarray) -> tuple[MultiOutputData, Any, np.ndarray, np.ndarray]:
+    """Standardised data, the function that standardises inputs, and means and deviations of targets."""
+    c, w = data.X.mean(0), data.X.std(0)
+    m, s = np.zeros(len(data.outputs)), np.ones(len(data.outputs))
+    outputs = []
+    for d, o in enumerate(data.outputs):
+        if real[d]:
+            values = o.Y[o.observed]
+            m[d], s[d] = values.mean(), values.std()
+        outputs.append(replace(o, Y=(o.Y - m[d]) / s[d]))
+    return replace(data, X=(data.X - c) / w, outputs=tuple(outputs)), lambda X: (X - c) / w, m, s
+
+
+def is_real(case: Case, data: MultiOutputData) -> np.ndarray:
+    """Which outputs of the data are real-valued, by what they hold."""
+    whole = [bool(np.all(o.Y == np.round(o.Y))) for o in data.outputs]
+    return ~np.array(whole)
+
+
+def close(found: Any, expected: Any, scale: Any = 1.0) -> None:
+    """Equal to a millionth of the scale, and of the numbers."""
+    found, expected = np.asarray(found) / scale, np.asarray(expected) / scale
+    np.testing.assert_allclose(found, expected, rtol=CLOSE, atol=CLOSE * max(1.0, np.abs(expected).max(initial=0)))
+
+
+@pytest.mark.parametrize("case", SCALED, ids=[f"{case.name}:" for case in SCALED])
+def test_the_model_scales_as_a_user_would_by_hand(case, tmp_path):
+    plain = case.data("several", 0)
+    real = is_real(case, plain)
+    data = in_odd_units(plain, real)
+    own, place, m, s = by_hand(data, real)
+    model, theirs = case.build(data), case.build(own, scaling=None)
+    assert model.scaling is not None and theirs.scaling is None
+    for one, seen in ((model, data), (theirs, own)):
+        mogp.fit(one, seen, steps=STEPS, progress=False)
+    X = data.X[:4] + 0.1 * data.X.std(0)
+    at = place(X)
+    D = [model.names[d] for d in model.reported]
+    for name in D:
+        d = D.index(name)
+        found, expected = model.predict_y(X, name), theirs.predict_y(at, name)
+        close(found.mean, expected.mean * s[d] + m[d], s[d])
+        close(found.var, expected.var * s[d] ** 2, s[d] ** 2)
+        drawn, wanted = (one.predict_y_samples(x, name, 3, seed=5) for one, x in ((model, X), (theirs, at)))
+        close(drawn, np.asarray(wanted) * s[d] + m[d], s[d])
+        f, g = model.predict_f(X, name), theirs.predict_f(at, name)
+        if f.mean.shape[1] == 1 or not real[d]:
+            close(f.mean, g.mean * s[d] + m[d], s[d])
+            close(f.var, g.var * s[d] ** 2, s[d] ** 2)
+        table, other = (one.predict(x, name, (0.1, 0.9), 50) for one, x in ((model, X), (theirs, at)))
+        close(table["q0.9"], other["q0.9"] * s[d] + m[d], s[d])
+        assert np.array_equal(table[list(data.input_names)].astype(float)[:: len(table) // 4], X)
+    told = {o.name: o.observed.sum(1) for o in data.outputs}
+    ours, known = model.predict_log_density(data), theirs.predict_log_density(own)
+    for d, name in enumerate(D):
+        close(ours[name], known[name] - told[name] * np.log(s[d]))
+    bound = sum(told[name].sum() * np.log(s[d]) for d, name in enumerate(D)) * len(model.names) / len(D)
+    if not case.sampled:
+        close(model.elbo(data), float(theirs.elbo(own)) - bound)
+    again = mogp.load(mogp.save(model, tmp_path / "model.mogp"))
+    assert np.array_equal(again.predict_y(X).mean, model.predict_y(X).mean)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda d: ExactLMC(d, latents=2),
+        lambda d: hetmogp_lmc(d, [Gaussian(), HeteroscedasticGaussian(), Gaussian()], inducing=4),
+    ],
+    ids=["exact", "sparse"],
+)
+def test_another_unit_of_one_output_changes_its_predictions_and_no_others(build):
+    data = next(case for case in CASES if case.name == "LMC").data("several", 0)
+    first, *rest = data.outputs
+    stretched = replace(data, outputs=(replace(first, Y=1000 * first.Y), *rest))
+    models = [build(data), build(stretched)]
+    for model, seen in zip(models, (data, stretched), strict=True):
+        mogp.fit(model, seen, steps=20, progress=False)
+    one, other = (model.predict_y(data.X) for model in models)
+    scale = np.array([1000.0, 1.0, 1.0])
+    close(other.mean / scale, one.mean)
+    close(other.var / scale**2, one.var)
+
+
+def test_a_constant_column_and_a_constant_output_are_moved_and_not_stretched():
+    data = MultiOutputData.from_arrays(np.column_stack([np.arange(4.0), np.full(4, 7.0)]), np.full(4, 3e8))
+    scaling = Scaling.of(data)
+    assert scaling.width[1] == scaling.scale[0] == 1
+    assert np.array_equal(scaling.data(data).X[:, 1], np.zeros(4))
+    assert np.array_equal(scaling.data(data).outputs[0].Y, np.zeros((4, 1)))
+
+
+def test_counts_shares_and_classes_have_no_units():
+    data = MultiOutputData.from_arrays(np.arange(6.0), np.column_stack([np.arange(6.0) ** 2, np.arange(6) % 3]))
+    model = hetmogp_lmc(data, [Gaussian(), Poisson()], inducing=3)
+    assert model.scaling.scale[1] == 1 and model.scaling.location[1] == 0
+    assert model.scaling.scale[0] == pytest.approx(np.std(np.arange(6.0) ** 2))
+    assert not has_units(Poisson())
+    moved, multiplied = function_units(Poisson(), 1, 5.0, 2.0)
+    assert moved.tolist() == [0.0] and multiplied.tolist() == [1.0]
+
+
+def test_functions_of_a_varying_noise_are_in_the_units_of_the_data():
+    rng = np.random.default_rng(0)
+    X = np.linspace(0, 10, 40)
+    data = MultiOutputData.from_arrays(X, 300 + 50 * np.sin(X) + 10 * rng.normal(size=40))
+    model = hetmogp_lmc(data, HeteroscedasticGaussian(), inducing=8)
+    f, y = model.predict_f(X), model.predict_y(X)
+    mean, log_var = f.mean[:, 0], f.mean[:, 1]
+    close(y.mean[:, 0], mean, 50)
+    close(y.var[:, 0], f.var[:, 0] + np.exp(log_var + 0.5 * f.var[:, 1]), 2500)
+
+
+def test_inducing_points_are_given_in_the_units_of_the_data():
+    data = MultiOutputData.from_arrays(np.linspace(1000, 2000, 9), np.arange(9.0))
+    model = hetmogp_lmc(data, Gaussian(), inducing=given_points([[1250.0], [1750.0]]))
+    c, w = model.scaling.centre, model.scaling.width
+    assert np.allclose(model.inducing.Z * w + c, [[1250.0], [1750.0]])
+
+
+def test_data_in_the_units_of_one_model_are_refused_by_another():
+    data = MultiOutputData.from_arrays(np.arange(4.0), np.arange(4.0) ** 2)
+    one, other = (ExactLMC(data) for _ in range(2))
+    assert one.scaled(one.scaled(data)) is not data
+    with pytest.raises(ValueError, match="units of another model"):
+        other.scaled(one.scaled(data))
+    with pytest.raises(ValueError, match="scaling='on'"):
+        ExactLMC(data, scaling="on")
