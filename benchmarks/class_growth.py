@@ -58,9 +58,9 @@ class Training:
         data = MultiOutputData.from_arrays(X, y)
         shared = {"latents": Q, "inducing": subset_points(X[:500], M, sets=Q), "lengthscale": 1.0}
         if kind == "MOGPs-AR(5)":
-            model = mogps_ar(data, [classes], negatives=5, **shared)
+            model = mogps_ar(data, [classes], negatives=5, **shared, scaling=None)
         else:
-            model = mg_m(data, [classes], covariance="independent", **shared)
+            model = mg_m(data, [classes], covariance="independent", **shared, scaling=None)
             model = class_by_class(model) if "expanded" in kind else model
         adam, source, count = Adam(0.01), data.batches(BATCH), tf.Variable(0, dtype=tf.int64)
         adam.start(model)

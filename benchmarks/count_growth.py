@@ -44,7 +44,7 @@ def training(X: np.ndarray, y: np.ndarray) -> Callable[[], tf.Tensor]:
     from mogp.optimizers import hyb
 
     data = MultiOutputData.from_list([(X, y)], names=["users"])
-    model = ccgp_vik(data, ZeroInflatedPoisson(), latents=Q, rank=R, inducing=M)
+    model = ccgp_vik(data, ZeroInflatedPoisson(), latents=Q, rank=R, inducing=M, scaling=None)
     optimizer, source, count = hyb(), data.batches(BATCH), tf.Variable(0, dtype=tf.int64)
     optimizer.start(model)
 

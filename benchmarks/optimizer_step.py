@@ -43,7 +43,7 @@ def heterogeneous(whiten: bool = True, make: Callable[..., SparseMOGP] = hetmogp
 
 
 def gaussian() -> SparseMOGP:
-    return hetmogp_lmc(mixed(), [Gaussian(0.1) for _ in range(3)], latents=Q, inducing=M)
+    return hetmogp_lmc(mixed(), [Gaussian(0.1) for _ in range(3)], latents=Q, inducing=M, scaling=None)
 
 
 def timed(model: SparseMOGP, optimizer: Optimizer) -> Timing:

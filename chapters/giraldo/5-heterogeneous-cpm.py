@@ -709,7 +709,13 @@ pd.Series(
 
 # %% tags=["solution"]
 learned = hetmogp_cpm(
-    seen, [likelihoods.Gaussian(0.1), likelihoods.Gaussian(0.1)], latents=1, inducing=20, on="joint", seed=seed
+    seen,
+    [likelihoods.Gaussian(0.1), likelihoods.Gaussian(0.1)],
+    latents=1,
+    inducing=20,
+    on="joint",
+    seed=seed,
+    scaling=None,
 )
 fit(learned, seen, steps=settings.share_steps, optimizer=NaturalAdam(gamma=0.5, learning_rate=0.02), progress=False)
 hidden_f = learned.predict_f(X_hidden, "smooth")

@@ -1403,7 +1403,14 @@ float(tf.reduce_max(tf.abs(two.of_functions(places, places) - one.of_functions(p
 
 # %% tags=["solution"]
 masked = np.column_stack([X_day, never.repeat(24)])
-known = ccgp(of_counts(masked, y_day), likelihoods.Poisson(), latents=3, inducing=settings.model["inducing"], seed=seed)
+known = ccgp(
+    of_counts(masked, y_day),
+    likelihoods.Poisson(),
+    latents=3,
+    inducing=settings.model["inducing"],
+    seed=seed,
+    scaling=None,
+)
 for kernel, lengthscale in zip(known.prior.kernels.kernels, LENGTHSCALES, strict=True):
     kernel.lengthscales.assign([*lengthscale, 0.5])
 Trainer(known, hybrid(), settings.model["batch"]).train(masked[train_rows], y_day[train_rows], [settings.followed])

@@ -696,11 +696,7 @@ chapter.claim(
 # through $k_g$ from the other replicas, and the variance has all of $k_f$ in it. By hand, and by the library:
 
 # %%
-small_hgp = HGP(
-    toy,
-    kernel=[Matern32(G_VARIANCE, G_SCALE), Matern32(F_VARIANCE, F_SCALE)],
-    noise=NOISE,
-)
+small_hgp = HGP(toy, kernel=[Matern32(G_VARIANCE, G_SCALE), Matern32(F_VARIANCE, F_SCALE)], noise=NOISE, scaling=None)
 grid = np.linspace(0, 4, 9)
 unseen = small_hgp.predict_f(grid[:, None], 0, replica=R)
 K_inverse = np.linalg.inv(K_X + NOISE * np.eye(N * R))
@@ -730,9 +726,9 @@ few = chapter.load("hmogp-synth-4", train_points=5)
 blind = {}
 grid = np.linspace(0, 10, 21)[:, None]
 for name, built in {
-    "LMC": lmc_stacked(few.train.data, inducing=10, seed=seed),
-    "LVMOGP": lvmogp(few.train.data, inducing=3, start="random", seed=seed),
-    "HMOGP-LV": hmogp_lv(few.train.data, inducing=3, start="random", seed=seed),
+    "LMC": lmc_stacked(few.train.data, inducing=10, seed=seed, scaling=None),
+    "LVMOGP": lvmogp(few.train.data, inducing=3, start="random", seed=seed, scaling=None),
+    "HMOGP-LV": hmogp_lv(few.train.data, inducing=3, start="random", seed=seed, scaling=None),
 }.items():
     q_mu = built.posterior.q_mu if name == "LMC" else built.q_mu
     q_mu.assign(rng.normal(size=q_mu.shape))
@@ -813,7 +809,7 @@ def hgp_ind_count(rows_in_all, M_x):
     data = MultiOutputData.from_list(
         [(x_all[:, None], np.sin(x_all)[:, None])], names=["y"], replicas=[np.arange(rows_in_all) % 4]
     )
-    one = hgp_ind(data, inducing=M_x)
+    one = hgp_ind(data, inducing=M_x, scaling=None)
     batch = one.batches(data)(0)
     return multiplications(tf.function(lambda: one.elbo(batch), autograph=False).get_concrete_function().graph), one
 

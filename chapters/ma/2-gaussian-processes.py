@@ -442,7 +442,7 @@ gram = kernel(X).numpy()
 kronecker = np.kron(B, gram)
 entrywise = np.block([[B[d, e] * gram for e in range(3)] for d in range(3)])
 
-icm = ExactLMC(mixed.data, kernel=kernel, rank=2, A=W[None], noise=0.01)
+icm = ExactLMC(mixed.data, kernel=kernel, rank=2, A=W[None], noise=0.01, scaling=None)
 x_new = np.linspace(-0.5, 10.5, 7)[:, None]
 K_star = np.kron(B, kernel(x_new, X).numpy())
 by_hand = (K_star @ np.linalg.solve(kronecker + 0.01 * np.eye(3 * N), y)).reshape(3, -1)
@@ -583,12 +583,7 @@ with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
     for name, (weights, lengthscales) in CASES.items():
         dataset = three_outputs("lmc-three-outputs", weights, lengthscales, N, np.random.default_rng(seed))
         kernels = [RBF(lengthscales=ell) for ell in lengthscales]
-        exact_lmc = ExactLMC(
-            dataset.data,
-            kernel=kernels,
-            A=weights.T[:, :, None],
-            noise=NOISE,
-        )
+        exact_lmc = ExactLMC(dataset.data, kernel=kernels, A=weights.T[:, :, None], noise=NOISE, scaling=None)
         evidence = exact_lmc.elbo().numpy()
         found = [best_factorised_bound(kernels, weights, dataset.X[order[:M]], dataset) for M in settings.sizes]
         used.append(dataset)

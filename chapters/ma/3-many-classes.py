@@ -261,7 +261,13 @@ pd.DataFrame(
 # %%
 loadings = rng.normal(size=(4, 1))
 rank_one = mogps_ar(
-    MultiOutputData.from_arrays(X, rng.integers(0, 4, 60)), [4], latents=1, inducing=10, W=loadings, lengthscale=1.0
+    MultiOutputData.from_arrays(X, rng.integers(0, 4, 60)),
+    [4],
+    latents=1,
+    inducing=10,
+    W=loadings,
+    lengthscale=1.0,
+    scaling=None,
 )
 rank_one.posterior.q_mu.assign(rng.normal(size=(10, 1)))
 covariance = rank_one.predict_f(X[:20], full_output_cov=True).var.numpy()
@@ -502,8 +508,8 @@ Z = kmeans_points(three, 8, seed=seed).Z.numpy()
 many = dict(latents=3, inducing=given_points(Z, 3), W=np.eye(3), lengthscale=1.0, seed=seed)
 single = dict(inducing=given_points(Z), lengthscale=1.0, seed=seed)
 pairs = {
-    "augmented": (mogps_ar(three, [3], negatives=None, **many), g_a(three, [3], **single)),
-    "Monte Carlo": (mg_m(three, [3], **many), g_m(three, [3], **single)),
+    "augmented": (mogps_ar(three, [3], negatives=None, **many, scaling=None), g_a(three, [3], **single, scaling=None)),
+    "Monte Carlo": (mg_m(three, [3], **many, scaling=None), g_m(three, [3], **single, scaling=None)),
 }
 q_mu, q_sqrt = rng.normal(size=(8, 3)), np.tril(0.3 * rng.normal(size=(3, 8, 8))) + 0.5 * np.eye(8)
 values = {}
@@ -588,7 +594,7 @@ def run(data, source, model, fold, folds, latents, negatives, inducing, steps, r
         if as_published:
             options["kl_weight"] = max(1.0, len(own.X) / 200)
         build = {"MOGPs-AR": mogps_ar, "MG-M": mg_m, "G-A": g_a, "G-M": g_m}[kind]
-        fitted = build(own, classes, **options)
+        fitted = build(own, classes, **options, scaling=None)
         history = fit(fitted, own, steps=steps, optimizer=Adam(rate), batch_size=200, seed=seed, progress=False)
         scores["trained"].append(history.steps)
         for n, likelihood in zip(group, fitted.likelihood.likelihoods, strict=True):
@@ -780,6 +786,7 @@ def trained_loadings(start, covariance):
         covariance=covariance,
         W=np.array(start)[:, None],
         lengthscale=0.1,
+        scaling=None,
     )
     steps = max(1, settings.two["steps"] // 4)
     fit(model, two.data, steps=steps, optimizer=Adam(0.03), batch_size=BATCH, seed=seed, progress=False)
@@ -836,8 +843,8 @@ def element_ratio(C, s):
     data = MultiOutputData.from_arrays(rng.normal(size=(40, 2)), rng.integers(0, C, 40))
     shared = dict(latents=2, inducing=5, covariance="independent", lengthscale=1.0)
     batch = data.batches(20)(0)
-    sampled = expanded_elements(class_by_class(mogps_ar(data, [C], negatives=s, **shared)), batch)
-    return sampled / expanded_elements(class_by_class(mg_m(data, [C], samples=2, **shared)), batch)
+    sampled = expanded_elements(class_by_class(mogps_ar(data, [C], negatives=s, **shared, scaling=None)), batch)
+    return sampled / expanded_elements(class_by_class(mg_m(data, [C], samples=2, **shared, scaling=None)), batch)
 
 
 counted = {s: element_ratio(20, s) for s in (1, 5, 17)}
@@ -882,7 +889,7 @@ centres = kmeans_points(s20.data, settings.timing["inducing"], seed=seed).Z.nump
 
 def timed(build, expanded, **options):
     shared = dict(latents=10, inducing=given_points(centres, 10), covariance="independent", lengthscale=1.0)
-    model = build(s20.data, [20], **shared, **options)
+    model = build(s20.data, [20], **shared, **options, scaling=None)
     return step_seconds(class_by_class(model) if expanded else model)
 
 
@@ -1613,6 +1620,7 @@ for covariance in ("exact", "independent"):
             covariance=covariance,
             W=W,
             lengthscale=1.0,
+            scaling=None,
         )
         model.posterior.q_mu.assign(q_mu)
         found[covariance, shared_column] = {

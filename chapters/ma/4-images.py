@@ -309,7 +309,7 @@ one_patch = mocgps_ar(
     inducing=InducingPatches(centres, whole_image),
     **common,
 )
-no_patch = mogps_ar(small, inducing=given_points(centres), **common)
+no_patch = mogps_ar(small, inducing=given_points(centres), **common, scaling=None)
 q_mu = rng.standard_normal(no_patch.posterior.q_mu.shape)
 for each in (one_patch, no_patch):
     each.posterior.q_mu.assign(q_mu)
@@ -531,11 +531,12 @@ def run(source, model, kernel, scaling, start, fold, batch, steps, rate, latents
             if start == "thesis" and kernel == "RBF-ARD":
                 first = np.concatenate([data.X[data[name].rows[:40]] for name in group])
                 options["inducing"] = given_points(first, sets=latents)
-            trained = mogps_ar(data, classes=[14, 14], **options)
+            trained = mogps_ar(data, classes=[14, 14], **options, scaling=None)
             kept["A"] = trained.prior.W
         else:
             kl_weight = len(data.X) / batch if scaling == "as published" else 1.0
-            trained = {"G-A": g_a, "G-M": g_m}[model](data, classes=[14], kl_weight=kl_weight, **options)
+            build = {"G-A": g_a, "G-M": g_m}[model]
+            trained = build(data, classes=[14], kl_weight=kl_weight, **options, scaling=None)
         history = fit(trained, data, steps=steps, optimizer=Adam(rate), batch_size=batch, seed=seed, progress=False)
         found["bound"].append(float(np.mean(history.elbo[-20:])))
         for name in group:

@@ -591,7 +591,7 @@ gpflow.utilities.print_summary(opened, fmt="notebook")
 # smoothed outputs are the first guess of $\mathbf H$ (the [start values](#what-start-values-are-worth) are compared below).
 
 # %%
-named = hmogp_lv(train, latent_dim=2, inducing=5, latent_inducing=5, seed=seed)
+named = hmogp_lv(train, latent_dim=2, inducing=5, latent_inducing=5, seed=seed, scaling=None)
 find_start(named, train)  # `fit` would do it, but the bound is shown before
 fitted = {}
 for title, model in (("in the open, random start", opened), ("hmogp_lv", named)):
@@ -1198,7 +1198,7 @@ chapter.claim(
 def run_start(start: str, steps: int, rate: float, seed: int) -> dict:
     """Train HMOGP-LV on the ten outputs from one kind of start."""
     whole = datasets.load("hmogp-synth-3")
-    model = hmogp_lv(whole.train.data, inducing=5, latent_inducing=5, start=start, seed=seed)
+    model = hmogp_lv(whole.train.data, inducing=5, latent_inducing=5, start=start, seed=seed, scaling=None)
     history = fit(model, whole.train.data, steps=steps, optimizer=Adam(rate), progress=False)
     table = model.predictions(whole.test.data, quantiles=())
     kept = np.unique(np.linspace(0, steps - 1, min(steps, 200)).round().astype(int))
@@ -1309,7 +1309,7 @@ def run_new(
         fit(model, data, steps=steps, optimizer=Adam(rate), progress=False)
         return model
 
-    model = trained(hmogp_lv(known, inducing=3, latent_inducing=5, start=start, seed=seed), known)
+    model = trained(hmogp_lv(known, inducing=3, latent_inducing=5, start=start, seed=seed, scaling=None), known)
     level = np.full(len(new), np.median(model.noise.numpy()))
     prior = model.with_outputs(test.names, np.zeros((len(new), 2)), np.ones((len(new), 2)), level)
     result = {
@@ -1328,11 +1328,16 @@ def run_new(
         everything = part(range(50), slice(0, count))
         if "LMC" in refit:
             result[f"LMC, {count}"] = nmse_of(
-                trained(lmc_stacked(everything, inducing=replica_points(everything, 3), seed=seed), everything)
+                trained(
+                    lmc_stacked(everything, inducing=replica_points(everything, 3), seed=seed, scaling=None), everything
+                )
             )
         if "HMOGP-LV" in refit:
             result[f"HMOGP-LV, {count}"] = nmse_of(
-                trained(hmogp_lv(everything, inducing=3, latent_inducing=5, start=start, seed=seed), everything)
+                trained(
+                    hmogp_lv(everything, inducing=3, latent_inducing=5, start=start, seed=seed, scaling=None),
+                    everything,
+                )
             )
     return result
 
@@ -1459,9 +1464,9 @@ def run_depth(
         seed=0,
     )
     if depth == "flat":
-        model = lvmogp(train, kernel=Matern32(lengthscales=2.0), **common)
+        model = lvmogp(train, kernel=Matern32(lengthscales=2.0), **common, scaling=None)
     else:
-        model = hmogp_lv(train, tree=tree if depth == "tree" else None, **common)
+        model = hmogp_lv(train, tree=tree if depth == "tree" else None, **common, scaling=None)
     fit(model, train, steps=steps, optimizer=Adam(rate), progress=False)
     density = model.predict_log_density(test)
     return {

@@ -302,7 +302,7 @@ rings = chapter.load("rings", train=settings.rings["train"], test=settings.rings
 train, test = rings.train.data, rings.test
 moved = {}
 for name, lazy in (("plain Adam", False), ("lazy Adam", True)):
-    model = ovse(train, inducing=8, lengthscale=1.0, seed=seed)
+    model = ovse(train, inducing=8, lengthscale=1.0, seed=seed, scaling=None)
     adam = Adam(0.01, lazy=lazy)
     adam.start(model)
     adam.step(model, lambda model=model: model.training_loss(train))
@@ -348,14 +348,10 @@ with chapter.figure(
 curves = {}
 makers = {
     "OvsE-P": lambda: ovse(
-        train,
-        posterior="parsimonious",
-        inducing=settings.rings["inducing"],
-        lengthscale=1.0,
-        seed=seed,
+        train, posterior="parsimonious", inducing=settings.rings["inducing"], lengthscale=1.0, seed=seed, scaling=None
     )
 }
-makers["OvsE-LIN"] = lambda: ovse_linear(train)
+makers["OvsE-LIN"] = lambda: ovse_linear(train, scaling=None)
 for name, make in makers.items():
     model = make()
     history = fit(
@@ -887,7 +883,7 @@ chapter.claim(
 
 # %% tags=["solution"]
 loose = {}
-model = ovse(train, inducing=15, lengthscale=1.0, seed=seed)
+model = ovse(train, inducing=15, lengthscale=1.0, seed=seed, scaling=None)
 for when, steps in (("at the start", 0), ("trained", max(1, settings.rings["steps"] // 3))):
     if steps:
         fit(model, train, steps=steps, optimizer=Adam(0.02, lazy=True), batch_size=100, progress=False)

@@ -28,9 +28,7 @@ UNITS = np.array([1e6, 1e-6]), np.array([-3e6, 7e-6])
 def in_odd_units(data: MultiOutputData, real: np.ndarray) -> MultiOutputData:
     """The data with inputs in units of a millionth and a million, and real targets in thousands of something."""
     a, b = (one[: data.input_dim] for one in UNITS)
-    outputs = tuple(
-        replace(o, Y=1000.0 * (1 + d) * o.Y - 5000.0) if real[d] else o for d, o in enumerate(data.outputs)
-    )
+    outputs = tuple(replace(o, Y=1000.0 * (1 + d) * o.Y - 5000.0) if real[d] else o for d, o in enumerate(data.outputs))
     return replace(data, X=a * data.X + b, outputs=outputs)
 
 
@@ -49,7 +47,7 @@ def by_hand(data: MultiOutputData, real: np.ndarray) -> tuple[MultiOutputData, A
 
 def is_real(case: Case, data: MultiOutputData) -> np.ndarray:
     """Which outputs of the data are real-valued, by what they hold."""
-    whole = [bool(np.all(o.Y == np.round(o.Y))) for o in data.outputs]
+    whole = [bool(np.all(np.round(o.Y) == o.Y)) for o in data.outputs]
     return ~np.array(whole)
 
 
@@ -66,7 +64,8 @@ def test_the_model_scales_as_a_user_would_by_hand(case, tmp_path):
     data = in_odd_units(plain, real)
     own, place, m, s = by_hand(data, real)
     model, theirs = case.build(data), case.build(own, scaling=None)
-    assert model.scaling is not None and theirs.scaling is None
+    assert model.scaling is not None
+    assert theirs.scaling is None
     for one, seen in ((model, data), (theirs, own)):
         mogp.fit(one, seen, steps=STEPS, progress=False)
     X = data.X[:4] + 0.1 * data.X.std(0)
@@ -129,11 +128,13 @@ def test_a_constant_column_and_a_constant_output_are_moved_and_not_stretched():
 def test_counts_shares_and_classes_have_no_units():
     data = MultiOutputData.from_arrays(np.arange(6.0), np.column_stack([np.arange(6.0) ** 2, np.arange(6) % 3]))
     model = hetmogp_lmc(data, [Gaussian(), Poisson()], inducing=3)
-    assert model.scaling.scale[1] == 1 and model.scaling.location[1] == 0
+    assert model.scaling.scale[1] == 1
+    assert model.scaling.location[1] == 0
     assert model.scaling.scale[0] == pytest.approx(np.std(np.arange(6.0) ** 2))
     assert not has_units(Poisson())
     moved, multiplied = function_units(Poisson(), 1, 5.0, 2.0)
-    assert moved.tolist() == [0.0] and multiplied.tolist() == [1.0]
+    assert moved.tolist() == [0.0]
+    assert multiplied.tolist() == [1.0]
 
 
 def test_functions_of_a_varying_noise_are_in_the_units_of_the_data():

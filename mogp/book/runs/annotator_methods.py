@@ -166,11 +166,15 @@ def _of_classes(
             "GPC-DS": lambda: DawidSkene(classes).fit(told).labels(told),
         }
         labels = aims[method]()
-        model: Any = g_m(labels, [classes], **how)
+        model: Any = g_m(labels, [classes], **how, scaling=None)
         elbo = train_with(model, labels)
         gold = functools.partial(_softmax_moments, model, classes)
         return Fitted(method, model, gold, None, elbo)
-    model = ccgpma(told, classes, **how) if method == "CCGPMA-C" else cgpma(told, classes, **how)
+    model = (
+        ccgpma(told, classes, **how, scaling=None)
+        if method == "CCGPMA-C"
+        else cgpma(told, classes, **how, scaling=None)
+    )
     _free_amplitudes(method, model)
     elbo = train_with(model, told)
     gold, reliability = _deviations(model.predict_gold), _deviations(model.reliability)
@@ -202,7 +206,7 @@ def _of_values(
         elbo = train_with(model, aim)
         gold, reliability = _deviations(lambda X: model.predict_f(X, 0)), None
     else:
-        model = (ccgpma if method == "CCGPMA-R" else cgpma)(scaled(told), **how)
+        model = (ccgpma if method == "CCGPMA-R" else cgpma)(scaled(told), **how, scaling=None)
         _free_amplitudes(method, model)
         elbo = train_with(model, scaled(told))
         gold, reliability = _deviations(model.predict_gold), _deviations(model.reliability)

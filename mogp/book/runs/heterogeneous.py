@@ -121,12 +121,13 @@ def heterogeneous_model(
     from mogp.models import accgp, ccgp, cgp, hetmogp_cpm, hetmogp_lmc
 
     if model == "CGP":
-        return cgp(train, likelihoods[0], inducing=inducing, whiten=False, seed=seed)
+        return cgp(train, likelihoods[0], inducing=inducing, whiten=False, seed=seed, scaling=None)
     options: dict[str, Any] = {
         "latents": latents,
         "inducing": inducing,
         "whiten": False,
         "seed": seed,
+        "scaling": None,
     }
     if model in ("CCGP", "ACCGP"):
         return (ccgp if model == "CCGP" else accgp)(train, likelihoods[0], **options)

@@ -190,20 +190,22 @@ def _fitted(
     if model == "NN":
         return Networks(epochs=epochs, seed=seed).fit(train), ()
     if model == "HMOGP-LV":
-        built = hmogp_lv(train, **latent, seed=seed)
+        built = hmogp_lv(train, **latent, seed=seed, scaling=None)
     elif model == "LVMOGP":
-        built = lvmogp(train, **latent, seed=seed)
+        built = lvmogp(train, **latent, seed=seed, scaling=None)
     elif model == "HGP":
-        built = HGP(train)
+        built = HGP(train, scaling=None)
     elif model == "DHGP":
-        built = DHGP(train, most_rows=most_rows)
+        built = DHGP(train, most_rows=most_rows, scaling=None)
     elif model == "HGPInd":
-        built = hgp_ind(train, inducing=inducing)
+        built = hgp_ind(train, inducing=inducing, scaling=None)
     elif model == "HGPInd, as published":
         train = stacked(train)
-        built = AsOne(hgp_ind(train, inducing=inducing * 4))
+        built = AsOne(hgp_ind(train, inducing=inducing * 4, scaling=None))
     elif model == "LMC":
-        built = lmc_stacked(train, inducing=replica_points(train, inducing), seed=seed)
+        built = lmc_stacked(
+            train, inducing=replica_points(train, inducing), seed=seed, scaling=None
+        )
     else:
         raise ValueError(f"model={model!r}; choose one of {', '.join(map(repr, MODELS))}.")
     trained = built.model if isinstance(built, AsOne) else built

@@ -51,7 +51,7 @@ def multiclass_model(
     from mogp.models.multiclass import class_points
 
     if method == "OvsE-LIN":
-        return ovse_linear(train, rivals=rivals)
+        return ovse_linear(train, rivals=rivals, scaling=None)
     if method not in METHODS:
         raise ValueError(f"no method {method!r}; there are {', '.join(METHODS)} and OvsE-LIN.")
     few = _some(train, _ROWS_FOR_CENTRES)
@@ -63,6 +63,7 @@ def multiclass_model(
             points = kmeans_points(few, inducing, seed=seed)
     points.Z = _in_units(points.Z, pace)
     options: dict[str, Any] = {"inducing": points, "lengthscale": lengthscale, "seed": seed}
+    options["scaling"] = None
     make: Any = robust_max if method.startswith("RM") else partial(ovse, rivals=rivals)
     model = make(train, **CLASS_METHODS[method], **options)
     if "-P" in method:
@@ -269,6 +270,7 @@ def step_cost(
         **CLASS_METHODS[method],
         inducing=points,
         lengthscale=float(np.sqrt(inputs)),
+        scaling=None,
     )
     source = model.batches(data, batch_size)
     moves = stepper("Adam", 0.001, steps, decay=False, lazy=not method.startswith("RM"))
