@@ -114,13 +114,6 @@ def _(likelihood: stock.Bernoulli, F: TensorType, X: TensorType | None = None) -
     return tfd.Bernoulli(probs=likelihood.invlink(F[..., 0]))
 
 
-@conditional.register(stock.Ordinal)
-def _(likelihood: stock.Ordinal, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
-    probabilities = likelihood._make_phi(F)
-    shape = tf.concat([tf.shape(F)[:-1], [likelihood.num_bins]], 0)
-    return tfd.Categorical(probs=tf.reshape(probabilities, shape))
-
-
 @conditional.register(stock.Softmax)
 def _(likelihood: stock.Softmax, F: TensorType, X: TensorType | None = None) -> tfd.Distribution:
     return tfd.Categorical(logits=F)

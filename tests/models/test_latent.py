@@ -747,7 +747,6 @@ SCALAR = {
     "stock Gamma": (gpflow.likelihoods.Gamma, "positive"),
     "stock Exponential": (gpflow.likelihoods.Exponential, "positive"),
     "stock Beta": (gpflow.likelihoods.Beta, "shares"),
-    "stock Ordinal": (lambda: gpflow.likelihoods.Ordinal(np.array([0.5, 1.5])), "labels"),
 }
 
 
