@@ -42,7 +42,7 @@ from mogp.kernels import hierarchical
 from mogp.likelihoods import Gaussian
 from mogp.models import LatentMOGP, hgp_ind, lvmogp
 from mogp.models.latent_moments import latent_nodes
-from mogp.optimizers import LBFGS, Adam
+from mogp.optimizers import FNG, LBFGS, Adam, NaturalAdam
 from mogp.training import fit
 
 K_X = over_replicas()
@@ -875,6 +875,16 @@ def test_lbfgs_raises_the_bound():
     assert float(model.elbo(data)) > before + 1
     assert history.status == "finished"
     assert str(history)
+
+
+@pytest.mark.parametrize("make", [NaturalAdam, FNG])
+def test_natural_gradients_are_refused_with_what_to_use_instead(make):
+    """A natural step on the Gaussian of all inducing variables would leave the Kronecker family."""
+    model, data = tiny()
+    before = model.posterior.q_mu.numpy()
+    with pytest.raises(ValueError, match=r"Use\s+Adam\(\)"):
+        fit(model, data, steps=1, optimizer=make(), progress=False)
+    np.testing.assert_array_equal(model.posterior.q_mu, before)
 
 
 def test_lbfgs_refuses_mini_batches():

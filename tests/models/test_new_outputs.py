@@ -155,3 +155,23 @@ def test_the_default_noise_is_the_median_of_those_known():
     found = add_outputs(model, new, candidates=4, restarts=1, steps=3)
     np.testing.assert_allclose(found.noise.numpy()[-1], np.median(model.noise.numpy()), rtol=1e-6)
     assert tf.reduce_all(found.latent_var > 0)
+
+
+def test_outputs_that_share_one_noise_go_on_sharing_it():
+    data = uneven_data()
+    new = MultiOutputData.from_list([([0.5], [1.0])], names=["new"], replicas=[[1]])
+    model = toy(data, likelihood=Gaussian(0.3))
+    found = add_outputs(model, new, candidates=4, restarts=1, steps=3)
+    assert found.noise.numpy() == pytest.approx(0.3)
+    for likelihood in (Gaussian(0.3), gpflow.likelihoods.StudentT()):
+        with pytest.raises(ValueError, match=r"no output has noise of its own.*Leave noise out"):
+            add_outputs(toy(data, likelihood=likelihood), new, noise=0.1)
+
+
+def test_other_parameters_that_differ_by_output_start_at_the_median_too():
+    data, scales = uneven_data(), np.linspace(0.3, 1.5, 5)
+    new = MultiOutputData.from_list([([0.5], [1.0])], names=["new"], replicas=[[1]])
+    model = toy(data, likelihood=gpflow.likelihoods.StudentT(scales))
+    found = add_outputs(model, new, candidates=4, restarts=1, steps=3)
+    np.testing.assert_allclose(found.likelihood.scale, [*scales, 0.9], rtol=1e-6)
+    np.testing.assert_allclose(model.likelihood.scale, scales, rtol=1e-12)
