@@ -63,7 +63,7 @@ def ours(outputs: int, share: float = 0.0) -> tuple[Any, Any]:
     Z_h = np.random.default_rng(1).normal(size=(M_H, Q_H))
     latent = gpflow.kernels.SquaredExponential(lengthscales=np.ones(Q_H))
     model = LatentMOGP(hierarchical(kernels, 1), latent, points, Z_h, H, names=data.names)
-    model.q_mu.assign(np.random.default_rng(2).normal(size=(M_X, M_H)))
+    model.posterior.q_mu.assign(np.random.default_rng(2).normal(size=(M_X, M_H)))
     return model, data
 
 
@@ -79,9 +79,9 @@ class WrittenOut(gpflow.Module):
         factors = model.factors()
         L_x, L_h = (np.asarray(a) for a in (factors.L_x, np.linalg.inv(factors.root)))
         lower = gpflow.utilities.triangular
-        self.M = gpflow.Parameter(L_x @ model.q_mu.numpy() @ L_h.T)
-        self.root_x = gpflow.Parameter(L_x @ model.q_sqrt_x.numpy(), transform=lower())
-        self.root_h = gpflow.Parameter(L_h @ model.q_sqrt_h.numpy(), transform=lower())
+        self.M = gpflow.Parameter(L_x @ model.posterior.q_mu.numpy() @ L_h.T)
+        self.root_x = gpflow.Parameter(L_x @ model.posterior.q_sqrt_x.numpy(), transform=lower())
+        self.root_h = gpflow.Parameter(L_h @ model.posterior.q_sqrt_h.numpy(), transform=lower())
         self.form = form
         numbers, own = np.arange(N) % REPLICAS, model.inducing.replica
         self.same_uu = tf.constant(own[:, None] == own, tf.float64)
@@ -254,17 +254,19 @@ def lvmogp_gradient(share: float) -> tuple[float, Callable[[], tf.Tensor]]:
     from mogp import MultiOutputData
     from mogp.inducing import ReplicaPoints
     from mogp.kernels import hierarchical
+    from mogp.likelihoods import Gaussian
     from mogp.models import LatentMOGP
 
     p = problem(share)
     data = MultiOutputData.from_arrays(p.X, p.Y)
     kernels = [gpflow.kernels.SquaredExponential(lengthscales=s) for s in (LENGTHSCALE, np.ones(Q_H))]
     points = ReplicaPoints(p.Z_x, np.zeros(len(p.Z_x), int))
-    model = LatentMOGP(hierarchical(kernels[:1], 1), kernels[1], points, p.Z_h, p.mean, p.var, noise=NOISE)
+    noise = Gaussian(np.full(len(p.mean), NOISE))
+    model = LatentMOGP(hierarchical(kernels[:1], 1), kernels[1], points, p.Z_h, p.mean, p.var, likelihood=noise)
     factors = model.factors()
     L_x, L_h = (np.asarray(a) for a in (factors.L_x, np.linalg.inv(factors.root)))
-    model.q_mu.assign(np.linalg.solve(L_x, np.linalg.solve(L_h, p.M.T).T))
-    for parameter, L, R in ((model.q_sqrt_x, L_x, p.root_x), (model.q_sqrt_h, L_h, p.root_h)):
+    model.posterior.q_mu.assign(np.linalg.solve(L_x, np.linalg.solve(L_h, p.M.T).T))
+    for parameter, L, R in ((model.posterior.q_sqrt_x, L_x, p.root_x), (model.posterior.q_sqrt_h, L_h, p.root_h)):
         S = R @ R.T + DIAGONAL * np.eye(len(R))
         parameter.assign(np.tril(np.linalg.solve(L, np.linalg.cholesky(S))))
     batch = model.batches(data)(0)

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mogp"
 LAYERS = [
-    {"project", "files", "errors", "linalg"},
+    {"project", "files", "errors", "linalg", "modules"},
     {"data", "metrics"},
     {"kernels"},
     {"inducing"},

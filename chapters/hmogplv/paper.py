@@ -55,6 +55,7 @@ from mogp.experiments import sweep
 from mogp.inducing import ReplicaPoints, replica_points
 from mogp.kernels import expected_k, expected_kk, hierarchical
 from mogp.kernels.expected import symmetric
+from mogp.likelihoods import Gaussian
 from mogp.models import HGP, LatentMOGP, hgp_ind, hmogp_lv, lmc_stacked, lvmogp
 from mogp.plotting import COLOURS, replica_panels, score_bars
 
@@ -336,15 +337,15 @@ def toy_model(points=(z, z_replica), Z_H=Z_H, spread=latent_var, random=True):
         Z_H,
         H,
         spread,
-        noise=NOISE,
+        likelihood=Gaussian(np.full(D, NOISE)),
         names=data_names,
     )
     if random:
         own = np.random.default_rng(seed + 1)
-        M, M_h = model.q_mu.shape
-        model.q_mu.assign(own.normal(size=(M, M_h)))
-        model.q_sqrt_x.assign(np.tril(0.2 * own.normal(size=(M, M))) + 0.6 * np.eye(M))
-        model.q_sqrt_h.assign(np.tril(0.2 * own.normal(size=(M_h, M_h))) + 0.6 * np.eye(M_h))
+        M, M_h = model.posterior.q_mu.shape
+        model.posterior.q_mu.assign(own.normal(size=(M, M_h)))
+        model.posterior.q_sqrt_x.assign(np.tril(0.2 * own.normal(size=(M, M))) + 0.6 * np.eye(M))
+        model.posterior.q_sqrt_h.assign(np.tril(0.2 * own.normal(size=(M_h, M_h))) + 0.6 * np.eye(M_h))
     return model
 
 
@@ -359,8 +360,11 @@ def unwhitened(model):
     K_h = model.latent_kernel(tf.convert_to_tensor(model.latent_inducing))
     K_x, K_h = (K + jitter * tf.eye(K.shape[0], dtype=K.dtype) for K in (K_x, K_h))
     L_x, L_h = tf.linalg.cholesky(K_x), tf.linalg.cholesky(K_h)
-    T_x, T_h = L_x @ tf.convert_to_tensor(model.q_sqrt_x), L_h @ tf.convert_to_tensor(model.q_sqrt_h)
-    M = L_x @ tf.convert_to_tensor(model.q_mu) @ tf.transpose(L_h)
+    T_x, T_h = (
+        L_x @ tf.convert_to_tensor(model.posterior.q_sqrt_x),
+        L_h @ tf.convert_to_tensor(model.posterior.q_sqrt_h),
+    )
+    M = L_x @ tf.convert_to_tensor(model.posterior.q_mu) @ tf.transpose(L_h)
     return K_x, K_h, M, T_x @ tf.transpose(T_x), T_h @ tf.transpose(T_h)
 
 
@@ -471,17 +475,17 @@ exact = float(stats.multivariate_normal(np.zeros(len(K_ff)), K_ff + NOISE * np.e
 def assign_best(model):
     """Give a model of the small case, H known, the best q(U) with a Kronecker covariance."""
     factors = model.factors()
-    Psi = latent_kernel(H, factors.Z_h).numpy() @ factors.root.numpy().T
+    Psi = latent_kernel(H, model.latent_inducing).numpy() @ factors.root.numpy().T
     A = np.linalg.solve(factors.L_x.numpy(), model.inducing.Kuf(model.kernels, X_toy)[0].numpy())
     G_x, G_h = A @ A.T / NOISE, Psi.T @ Psi
-    (M_x, M_h), S_h = model.q_mu.shape, np.eye(model.q_mu.shape[1])
+    (M_x, M_h), S_h = model.posterior.q_mu.shape, np.eye(model.posterior.q_mu.shape[1])
     known = (A @ Y @ Psi / NOISE).T.reshape(-1)
-    model.q_mu.assign(np.linalg.solve(np.eye(M_x * M_h) + np.kron(G_h, G_x), known).reshape(M_h, M_x).T)
+    model.posterior.q_mu.assign(np.linalg.solve(np.eye(M_x * M_h) + np.kron(G_h, G_x), known).reshape(M_h, M_x).T)
     for _ in range(200):
         S_x = np.linalg.inv((np.trace(S_h) * np.eye(M_x) + np.trace(G_h @ S_h) * G_x) / M_h)
         S_h = np.linalg.inv((np.trace(S_x) * np.eye(M_h) + np.trace(G_x @ S_x) * G_h) / M_x)
-    model.q_sqrt_x.assign(np.linalg.cholesky(S_x))
-    model.q_sqrt_h.assign(np.linalg.cholesky(S_h))
+    model.posterior.q_sqrt_x.assign(np.linalg.cholesky(S_x))
+    model.posterior.q_sqrt_h.assign(np.linalg.cholesky(S_h))
 
 
 chain = {}
@@ -580,7 +584,7 @@ def dense_bound(model):
 stored = {}
 for M_x, M_h in ((6, 3), (12, 5), (30, 8)):
     one = sized_model(M_x, M_h)
-    stored[M_x, M_h] = int(np.prod(one.q_sqrt_x.shape) + np.prod(one.q_sqrt_h.shape))
+    stored[M_x, M_h] = int(np.prod(one.posterior.q_sqrt_x.shape) + np.prod(one.posterior.q_sqrt_h.shape))
 LATENT_SIZES, AT_M_X = (4, 8, 16, 32), 30
 largest = pd.DataFrame(
     {
@@ -730,7 +734,7 @@ for name, built in {
     "LVMOGP": lvmogp(few.train.data, inducing=3, start="random", seed=seed, scaling=None),
     "HMOGP-LV": hmogp_lv(few.train.data, inducing=3, start="random", seed=seed, scaling=None),
 }.items():
-    q_mu = built.posterior.q_mu if name == "LMC" else built.q_mu
+    q_mu = built.posterior.q_mu
     q_mu.assign(rng.normal(size=q_mu.shape))
     by_output = [[built.predict_y(grid, d, replica=r) for r in range(3)] for d in range(3)]
     curves = np.array(by_output)

@@ -51,6 +51,7 @@ from mogp.experiments import sweep
 from mogp.inducing import ReplicaPoints, replica_points
 from mogp.kernels import expected_k, expected_kk, hierarchical, with_replica
 from mogp.kernels.expected import symmetric
+from mogp.likelihoods import Gaussian
 from mogp.models import LatentMOGP, add_outputs, hmogp_lv, lmc_stacked, lvmogp
 from mogp.optimizers import Adam
 from mogp.plotting import COLOURS, bands, latent_map, replica_panels, score_bars
@@ -455,18 +456,26 @@ noise = 0.2
 Y = rng.standard_normal((R * N, D))
 toy = MultiOutputData.from_arrays(np.tile(x, R)[:, None], Y, replica=np.repeat(range(R), N))
 toy_model = LatentMOGP(
-    on_inputs, on_outputs, ReplicaPoints(Z_X[:, :1], Z_X[:, 1]), Z_H, mu, s, noise=noise, names=toy.names
+    on_inputs,
+    on_outputs,
+    ReplicaPoints(Z_X[:, :1], Z_X[:, 1]),
+    Z_H,
+    mu,
+    s,
+    likelihood=Gaussian(np.full(D, noise)),
+    names=toy.names,
 )
 M_X, M_H = len(Z_X), len(Z_H)
-toy_model.q_mu.assign(rng.standard_normal((M_X, M_H)))
-for own, size in ((toy_model.q_sqrt_x, M_X), (toy_model.q_sqrt_h, M_H)):
+toy_model.posterior.q_mu.assign(rng.standard_normal((M_X, M_H)))
+for own, size in ((toy_model.posterior.q_sqrt_x, M_X), (toy_model.posterior.q_sqrt_h, M_H)):
     own.assign(np.tril(0.3 * rng.standard_normal((size, size))) + 0.5 * np.eye(size))
 
 Ku_X, Ku_H = (K + gpflow.default_jitter() * np.eye(len(K)) for K in (on_inputs(Z_X).numpy(), on_outputs(Z_H).numpy()))
 L_X, L_H = np.linalg.cholesky(Ku_X), np.linalg.cholesky(Ku_H)
-M = L_X @ toy_model.q_mu.numpy() @ L_H.T
+M = L_X @ toy_model.posterior.q_mu.numpy() @ L_H.T
 Sigma_X, Sigma_H = (
-    L @ own @ own.T @ L.T for L, own in ((L_X, toy_model.q_sqrt_x.numpy()), (L_H, toy_model.q_sqrt_h.numpy()))
+    L @ own @ own.T @ L.T
+    for L, own in ((L_X, toy_model.posterior.q_sqrt_x.numpy()), (L_H, toy_model.posterior.q_sqrt_h.numpy()))
 )
 
 
@@ -567,8 +576,8 @@ pd.DataFrame(
 # %% [markdown]
 # ## The model from its parts
 #
-# A `LatentMOGP` is a kernel on inputs with replicas, a kernel on latent variables, the two sets of inducing points, and $q(\mathbf H)$. In
-# the open, for ten synthetic outputs with five replicas, half of whose points are held out:
+# A `LatentMOGP` is a kernel on inputs with replicas, a kernel on latent variables, the two sets of inducing points, $q(\mathbf H)$, and a
+# likelihood. In the open, for ten synthetic outputs with five replicas, half of whose points are held out:
 
 # %%
 ten = chapter.load("hmogp-synth-3")
@@ -580,7 +589,7 @@ opened = LatentMOGP(
     latent_inducing=rng.standard_normal((5, 2)),
     latent_mean=rng.standard_normal((10, 2)),
     latent_var=0.1,
-    noise=0.1,
+    likelihood=Gaussian(np.full(10, 0.1)),
     names=train.names,
 )
 gpflow.set_trainable(opened.latent_kernel.variance, False)  # it multiplies the variances of the other kernel
@@ -1311,7 +1320,7 @@ def run_new(
 
     model = trained(hmogp_lv(known, inducing=3, latent_inducing=5, start=start, seed=seed, scaling=None), known)
     level = np.full(len(new), np.median(model.noise.numpy()))
-    prior = model.with_outputs(test.names, np.zeros((len(new), 2)), np.ones((len(new), 2)), level)
+    prior = model.with_outputs(test.names, np.zeros((len(new), 2)), np.ones((len(new), 2)), Gaussian(level))
     result = {
         "no point": nmse_of(prior),
         "latent": model.latent_mean.numpy(),

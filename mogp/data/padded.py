@@ -33,7 +33,7 @@ class PaddedBatch(NamedTuple):
         outputs: `[B]` which outputs.
         rows: `[B, n]` rows of `X` at which each was observed; None if every output was observed at
             all of them.
-        Y: `[B, n]` targets.
+        Y: `[B, n]` targets; where there is none, any of the data.
         weight: `[B, n]` what a target counts in the data term, 0 where there is none; None if all
             count `scale`.
         scale: `[]`, what an output counts, all outputs / outputs in the batch.
@@ -80,7 +80,9 @@ class PaddedSource:
         self.sizes = np.array([len(o) for o in data.outputs])
         self.num_outputs, self.longest = len(self.sizes), int(self.sizes.max())
         self.B, self.n = _sizes(size, self.num_outputs, self.longest)
-        Y = np.zeros((self.num_outputs, self.longest))
+        # Places without a target hold one of the data: a likelihood may know no value at another.
+        filler = next((o.Y[0, 0] for o in data.outputs if len(o)), 0.0)
+        Y = np.full((self.num_outputs, self.longest), filler, float)
         place = np.zeros((self.num_outputs, self.longest), np.int64)
         for d, (own, where) in enumerate(zip(data.outputs, rows, strict=True)):
             Y[d, : len(own)], place[d, : len(own)] = own.Y[:, 0], where

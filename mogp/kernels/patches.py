@@ -14,6 +14,7 @@ from gpflow.kernels import Convolutional, IsotropicStationary
 
 from mogp.kernels.stack import (
     KernelStack,
+    Key,
     key,
     parameters_read_once,
     proxy,
@@ -21,6 +22,7 @@ from mogp.kernels.stack import (
     square_distance,
     stacked,
 )
+from mogp.modules import own_parameters
 
 _BYTES_AT_ONCE = 1 << 27
 _LARGEST_TABLE = 1024
@@ -255,13 +257,10 @@ class PatchStack(KernelStack):
             known, lambda: by_table(self._spread(ids, w, len(seen.codes)), seen.table), in_pieces
         )
 
-    def _shared_parameters(self) -> dict[tuple[int, ...], tf.Tensor]:
+    def _shared_parameters(self) -> dict[Key, tf.Tensor]:
         """The stacked parameters of the kernels on patches."""
         bases = self.responses.kernels
-        names = [
-            name for name, value in vars(bases[0]).items() if isinstance(value, gpflow.Parameter)
-        ]
-        groups = [[getattr(base, name) for base in bases] for name in names]
+        groups = [[getattr(base, name) for base in bases] for name in own_parameters(bases[0])]
         return {key(group): stacked(group) for group in groups}
 
     def _pairs(self, a: tf.Tensor, b: tf.Tensor, w: tf.Tensor) -> tf.Tensor:

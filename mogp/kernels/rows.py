@@ -16,6 +16,7 @@ import tensorflow as tf
 from gpflow.kernels import IsotropicStationary, Kernel
 
 from mogp.kernels.stack import KernelStack, _active, square_distance
+from mogp.modules import own_parameters, with_tensors
 
 Module = TypeVar("Module", bound=gpflow.Module)
 
@@ -39,17 +40,12 @@ def take_rows(module: Module, rows: tf.Tensor, **changed: Any) -> Module:
     >>> take_rows(module, tf.constant([2, 0])).W.numpy().tolist()
     [[5.0, 6.0], [1.0, 2.0]]
     """
-    # A clone without `__init__`, so that no new variables are made: the gather below is the only
-    # reading of the parameters, and its gradient is sparse.
-    one = object.__new__(type(module))
-    one.__dict__.update(module.__dict__)
-    for name, value in vars(module).items():
-        if isinstance(value, gpflow.Parameter):
-            one.__dict__[name] = value.transform.forward(
-                tf.gather(value.unconstrained_variable, rows)
-            )
-    one.__dict__.update(changed)
-    return one
+    # The gather is the only reading of the parameters, so that its gradient is sparse.
+    taken = {
+        f".{name}": p.transform.forward(tf.gather(p.unconstrained_variable, rows))
+        for name, p in own_parameters(module).items()
+    }
+    return with_tensors(module, taken, **changed)
 
 
 def kernels_of(stack: KernelStack, rows: tf.Tensor) -> KernelStack:
@@ -105,11 +101,10 @@ class KernelRows(KernelStack):
         if count < 1:
             raise ValueError(f"count={count}; at least one kernel is needed.")
         self.form = deepcopy(kernel)
-        for name, value in list(vars(kernel).items()):
-            if isinstance(value, gpflow.Parameter):
-                rows = np.repeat(np.asarray(value)[None], count, axis=0)
-                own = gpflow.Parameter(rows, transform=value.transform, trainable=value.trainable)
-                setattr(self.form, name, own)
+        for name, value in own_parameters(kernel).items():
+            rows = np.repeat(np.asarray(value)[None], count, axis=0)
+            own = gpflow.Parameter(rows, transform=value.transform, trainable=value.trainable)
+            setattr(self.form, name, own)
 
     def __len__(self) -> int:
         return int(self.form.variance.shape[0])
@@ -117,15 +112,10 @@ class KernelRows(KernelStack):
     @property
     def kernels(self) -> tuple[Kernel, ...]:  # type: ignore[override]
         """The kernels one by one, as GPflow has them: copies of the present values."""
-        own = {
-            name: value
-            for name, value in vars(self.form).items()
-            if isinstance(value, gpflow.Parameter)
-        }
         each = []
         for g in range(len(self)):
             one = deepcopy(self.form)
-            for name, value in own.items():
+            for name, value in own_parameters(self.form).items():
                 setattr(one, name, gpflow.Parameter(value[g], transform=value.transform))
             each.append(one)
         return tuple(each)
@@ -151,11 +141,9 @@ class KernelRows(KernelStack):
 
     def _with_rows(self) -> Any:
         """The kernel with scalars laid out as `[G, 1, 1]`, so that its formula serves all."""
-        one = object.__new__(type(self.form))
-        one.__dict__.update(self.form.__dict__)
-        for name, value in vars(self.form).items():
-            if name != "lengthscales" and (
-                isinstance(value, gpflow.Parameter) or tf.is_tensor(value)
-            ):
-                one.__dict__[name] = tf.reshape(value, [-1, 1, 1])
-        return one
+        laid_out = {
+            f".{name}": tf.reshape(value, [-1, 1, 1])
+            for name, value in vars(self.form).items()
+            if name != "lengthscales" and isinstance(value, gpflow.Parameter | tf.Tensor)
+        }
+        return with_tensors(self.form, laid_out)

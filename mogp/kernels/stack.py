@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeAlias
 
 import gpflow
 import tensorflow as tf
 from gpflow.kernels import Combination, IsotropicStationary, Kernel, Linear, Product, Sum
+from gpflow.utilities import parameter_dict
 
 from mogp.kernels.hierarchy import SameNode
 from mogp.kernels.products import inner, is_sparse, num_rows, square_norms, weighted_square_distance
+from mogp.modules import with_tensors
 
-# Keyed by the `id`s of the parameters that were stacked. Inside the block the kernels hold on to
-# their parameters, so no `id` can come to mean another one.
-_VALUES: ContextVar[dict[tuple[int, ...], tf.Tensor] | None] = ContextVar("values", default=None)
+Key: TypeAlias = tuple[Any, ...]
+"""References to parameters that are stacked together: see `key`."""
+
+# Which parameters are read together is known only where a stack of kernels is evaluated, deep below
+# the objective: what has been read is kept here rather than handed down through every formula.
+_VALUES: ContextVar[dict[Key, tf.Tensor] | None] = ContextVar("values", default=None)
 
 
 @contextmanager
-def parameters_read_once(values: dict[tuple[int, ...], tf.Tensor] | None = None) -> Iterator[None]:
+def parameters_read_once(values: Mapping[Key, tf.Tensor] | None = None) -> Iterator[None]:
     """Inside, the parameters of stacked kernels are read and transformed at their first use only.
 
     Args:
@@ -265,7 +270,7 @@ def _combine(kind: Combination, parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return total
 
 
-def rows(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
+def rows(parameters: Sequence[gpflow.Parameter | tf.Tensor]) -> tf.Tensor:
     """Scalars or `[P]` vectors, one for each kernel, as `[G, 1, P or 1]`."""
     if len({tuple(p.shape) for p in parameters}) == 1:
         return tf.reshape(stacked(parameters), [len(parameters), 1, -1])
@@ -280,29 +285,24 @@ def proxy(kernels: Sequence[Kernel], rank: int) -> Any:
     So its own formula serves all kernels at once. Lengthscales are left out: the distances that the
     formula is given are scaled already.
     """
-    # A clone without `__init__`, which would make new `Parameter`s: tensors stand in their place.
-    # Any subclass that computes `K_r2` from its scalar parameters is thus served without a case.
-    one = object.__new__(type(kernels[0]))
-    one.__dict__.update(kernels[0].__dict__)
-    for name, value in kernels[0].__dict__.items():
-        if isinstance(value, gpflow.Parameter) and value.shape.rank == 0 and name != "lengthscales":
-            one.__dict__[name] = tf.reshape(
-                stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank
-            )
-    return one
+    # Any subclass that computes `K_r2` from its scalar parameters is served without a case.
+    together = {
+        f".{name}": tf.reshape(stacked([getattr(k, name) for k in kernels]), [-1] + [1] * rank)
+        for name, value in vars(kernels[0]).items()
+        if isinstance(value, gpflow.Parameter | tf.Tensor)
+        and value.shape.rank == 0
+        and name != "lengthscales"
+    }
+    return with_tensors(kernels[0], together)
 
 
 def read_once(kernel: Kernel) -> Any:
     """The kernel with the values of its parameters in their place, to be used several times."""
-    one = object.__new__(type(kernel))
-    one.__dict__.update(kernel.__dict__)
-    for name, value in kernel.__dict__.items():
-        if isinstance(value, gpflow.Parameter):
-            one.__dict__[name] = tf.convert_to_tensor(value)
-    return one
+    read = {path: tf.convert_to_tensor(p) for path, p in parameter_dict(kernel).items()}
+    return with_tensors(kernel, read)
 
 
-def stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
+def stacked(parameters: Sequence[gpflow.Parameter | tf.Tensor]) -> tf.Tensor:
     """Values of equal shapes, stacked: with one transformation for all where they have the same."""
     memo, name = _VALUES.get(), key(parameters)
     if memo is not None and name in memo:
@@ -310,7 +310,10 @@ def stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     first = parameters[0]
     if all(p is first for p in parameters):
         values = tf.stack([tf.convert_to_tensor(first)] * len(parameters))
-    elif all(p.transform == first.transform for p in parameters):
+    elif all(
+        isinstance(p, gpflow.Parameter) and p.transform == parameters[0].transform
+        for p in parameters
+    ):
         # One transformation of the stack: `G` small ones would fill the graph.
         values = first.transform.forward(tf.stack([p.unconstrained_variable for p in parameters]))
     else:
@@ -320,9 +323,12 @@ def stacked(parameters: Sequence[gpflow.Parameter]) -> tf.Tensor:
     return values
 
 
-def key(parameters: Sequence[gpflow.Parameter]) -> tuple[int, ...]:
-    """The name of these parameters among those read once."""
-    return tuple(id(p) for p in parameters)
+def key(parameters: Sequence[gpflow.Parameter | tf.Tensor]) -> Key:
+    """The name of these parameters among those read once: TensorFlow's references to them."""
+    return tuple(
+        (p.unconstrained_variable if isinstance(p, gpflow.Parameter) else p).ref()
+        for p in parameters
+    )
 
 
 def square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:

@@ -11,6 +11,7 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
+from numpy.typing import ArrayLike
 from tensorflow_probability import distributions as tfd
 
 from mogp.likelihoods.base import (
@@ -31,7 +32,7 @@ class Gaussian(gpflow.likelihoods.Gaussian):
     This is GPflow's own likelihood, on one function.
 
     Args:
-        variance: start value of $\sigma^2$.
+        variance: start value of $\sigma^2$; in a `LatentMOGP` it may be `[D]`, one for each output.
         trainable: whether $\sigma^2$ is learned.
 
     Shapes: F, Fmu, Fvar, Y [..., N, 1].
@@ -45,7 +46,7 @@ class Gaussian(gpflow.likelihoods.Gaussian):
 
     function_labels: ClassVar[tuple[str, ...]] = ("mean",)
 
-    def __init__(self, variance: float = 1.0, *, trainable: bool = True) -> None:
+    def __init__(self, variance: ArrayLike = 1.0, *, trainable: bool = True) -> None:
         super().__init__(variance=variance)
         self.latent_dim = self.observation_dim = 1
         gpflow.set_trainable(self.variance, trainable)

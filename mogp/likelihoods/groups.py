@@ -14,6 +14,7 @@ from gpflow.quadrature import GaussianQuadrature
 
 from mogp.kernels.stack import stacked
 from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions
+from mogp.modules import own_parameters, with_tensors
 
 
 class Group(NamedTuple):
@@ -37,14 +38,14 @@ class Group(NamedTuple):
             return first
         if hasattr(first, "merged"):
             return first.merged(self.members, sizes)
-        # A copy without `__init__`: its parameters become tensors `[N, 1]`, which are no longer
-        # `Parameter`s, and the formulas of the class read them as they would read a scalar.
-        merged = object.__new__(type(first))
-        merged.__dict__.update(first.__dict__)
-        for name in _parameters(first):
-            values = stacked([getattr(member, name) for member in self.members])
-            merged.__dict__[name] = tf.repeat(values, tf.stack(sizes))[:, None]
-        return merged
+        # The formulas of the class read tensors `[N, 1]` as they would read a scalar.
+        by_row = {
+            f".{name}": tf.repeat(
+                stacked([getattr(member, name) for member in self.members]), tf.stack(sizes)
+            )[:, None]
+            for name in sorted(own_parameters(first))
+        }
+        return with_tensors(first, by_row)
 
     @property
     def reads_functions(self) -> bool:
@@ -98,7 +99,3 @@ def _setting(value: Any) -> Any:
     if isinstance(value, int | float | str | FunctionType):
         return value
     return "none" if value is None else None
-
-
-def _parameters(likelihood: Likelihood) -> tuple[str, ...]:
-    return tuple(sorted(k for k, v in vars(likelihood).items() if isinstance(v, gpflow.Parameter)))

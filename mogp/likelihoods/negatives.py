@@ -9,6 +9,7 @@ import tensorflow as tf
 from gpflow.base import TensorType
 
 from mogp.likelihoods.multiclass import Covariance, Softmax
+from mogp.modules import with_tensors
 from mogp.priors import Marginals, View, independent_functions
 
 __all__ = ["SampledClasses"]
@@ -109,11 +110,9 @@ class SampledClasses(Softmax):
 
     def merged(self, members: Sequence[Self], sizes: Sequence[tf.Tensor]) -> Self:
         """One likelihood for the rows of several outputs, `sizes` of them each, in order."""
-        # A copy without `__init__`: it shares the generator, so that draws go on where they were.
-        one = object.__new__(type(self))
-        one.__dict__.update(self.__dict__)
         wrong = [member.num_classes - 1 for member in members]
-        one._most_wrong = max(wrong)
+        by_row = self._wrong
         if min(wrong) < max(wrong):
-            one._wrong = tf.repeat(tf.constant(wrong, tf.int64), tf.stack(sizes))
-        return one
+            by_row = tf.repeat(tf.constant(wrong, tf.int64), tf.stack(sizes))
+        # The copy shares the generator, so that draws go on where they were.
+        return with_tensors(self, {}, _wrong=by_row, _most_wrong=max(wrong))

@@ -10,6 +10,7 @@ from gpflow.utilities import set_trainable
 from mogp.data import MultiOutputData
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
+from mogp.likelihoods import Gaussian
 from mogp.models.latent import LatentMOGP
 from mogp.models.latent_start import Smoothed, explain, start_values
 
@@ -68,7 +69,7 @@ def bayesian_gplvm(
         found.Z,
         found.mean,
         found.var,
-        noise=noise,
+        likelihood=Gaussian(np.full(len(table), noise)),
         names=data.schema,
     )
     explain(model, table, np.ones(table.shape))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel, SquaredExponential
 from gpflow.likelihoods import Likelihood
-from gpflow.utilities import positive, triangular
+from gpflow.utilities import positive
 
 from mogp.data import MultiOutputData, Names, Schema
 from mogp.data.padded import BatchSize, PaddedBatch, PaddedSource
@@ -20,22 +20,12 @@ from mogp.inducing import ReplicaPoints
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.kernels.hierarchy import tree_size
 from mogp.kernels.stack import read_once
-from mogp.likelihoods import ReadsFunctions, check_targets
-from mogp.linalg import cholesky
+from mogp.likelihoods import Gaussian, check_targets
+from mogp.models.latent_likelihood import check_one_function, noise_of, of_outputs, rows_of
+from mogp.models.latent_moments import Latents
 from mogp.models.latent_predictions import PredictsLatents
-from mogp.models.latent_terms import (
-    GridFactors,
-    Projected,
-    collapsed_term,
-    common_term,
-    few_inputs,
-    log_det,
-    moments,
-    on_rows,
-    table_term,
-)
-from mogp.models.replicas import LEAST_VARIANCE
-from mogp.priors import Marginals
+from mogp.models.latent_terms import at_rows, collapsed_term, data_term, data_terms, squared_errors
+from mogp.posteriors import Kronecker, KroneckerFactors, Projected
 
 
 class LatentMOGP(PredictsLatents):
@@ -47,7 +37,8 @@ class LatentMOGP(PredictsLatents):
     where $x$ includes the number of a replica, and $k_X$ may read it
     (`mogp.kernels.hierarchical`). The inducing variables $U$ `[M_X, M_H]` lie on a grid of inputs
     $Z^X$ and latent points $Z^H$: with $K_X = L_X L_X^\top$ and $K_H = L_H L_H^\top$ their
-    covariance is $K_H \otimes K_X$. The posterior is $q(U)\,q(H)$, with
+    covariance is $K_H \otimes K_X$. The posterior is $q(U)\,q(H)$, with a Gaussian $q(U)$ that has
+    the same structure (`mogp.posteriors.Kronecker`),
 
     $$U = L_X V L_H^\top, \quad
       \mathrm{vec}(V) \sim N(\mathrm{vec}(\tilde M),\, T_H T_H^\top \otimes T_X T_X^\top),
@@ -79,9 +70,9 @@ class LatentMOGP(PredictsLatents):
         latent_inducing: $Z^H$, `[M_H, Q_H]`.
         latent_mean: $\mu$, `[D, Q_H]`.
         latent_var: $s$, `[D, Q_H]` or one number.
-        likelihood: None for Gaussian targets with a noise variance for each output, or a
-            likelihood of one function that all outputs share.
-        noise: start value of the noise variances, `[D]` or one number.
+        likelihood: of one function. Outputs share it, but for parameters with a value for each of
+            them: `Gaussian(0.1)` has one noise variance, `Gaussian([0.1] * D)`, which is what None
+            stands for, one for each output.
         names: of the outputs, or `data.schema`: see `SparseMOGP`.
         nodes: of the Gauss-Hermite rule over each latent dimension (from four dimensions on, 64
             quasi-random points).
@@ -109,7 +100,6 @@ class LatentMOGP(PredictsLatents):
         latent_var: npt.ArrayLike = 0.1,
         *,
         likelihood: Likelihood | None = None,
-        noise: npt.ArrayLike = 0.1,
         names: Names = None,
         nodes: int = 7,
     ) -> None:
@@ -119,8 +109,6 @@ class LatentMOGP(PredictsLatents):
                 f"the kernel on latent variables is a {type(latent_kernel).__name__}; expectations"
                 " are known for gpflow.kernels.SquaredExponential (with ARD lengthscales)."
             )
-        if likelihood is not None:
-            _check_one_function(likelihood)
         mu = np.atleast_2d(np.asarray(latent_mean, dtype=float))
         Z = np.atleast_2d(np.asarray(latent_inducing, dtype=float))
         D, Q = mu.shape
@@ -137,6 +125,8 @@ class LatentMOGP(PredictsLatents):
             )
         if nodes < 1:
             raise ValueError(f"nodes={nodes}; at least one is needed.")
+        likelihood = Gaussian(np.full(D, 0.1)) if likelihood is None else likelihood
+        check_one_function(likelihood, D)
         self.schema = Schema.of(names, D)
         self.kernels = KernelStack(kernel)
         self.latent_kernel = latent_kernel
@@ -147,21 +137,21 @@ class LatentMOGP(PredictsLatents):
             np.broadcast_to(np.asarray(latent_var, dtype=float), mu.shape), transform=positive()
         )
         self.likelihood = likelihood
-        self.noise = gpflow.Parameter(
-            np.broadcast_to(np.asarray(noise, dtype=float), (D,)),
-            transform=positive(lower=LEAST_VARIANCE),
-            trainable=likelihood is None,
-        )
-        M_x, M_h = inducing.num_inducing, len(Z)
-        self.q_mu = gpflow.Parameter(np.zeros((M_x, M_h)))
-        self.q_sqrt_x = gpflow.Parameter(np.sqrt(0.1) * np.eye(M_x), transform=triangular())
-        self.q_sqrt_h = gpflow.Parameter(np.sqrt(0.1) * np.eye(M_h), transform=triangular())
+        self.posterior = Kronecker()
+        self.posterior.build(inputs=inducing.num_inducing, latents=len(Z))
         self.nodes = nodes
 
     @property
     def kernel(self) -> Kernel:
         """$k_X$."""
         return self.kernels.kernels[0]
+
+    @property
+    def noise(self) -> gpflow.Parameter:
+        """The noise variances of Gaussian targets, `[D]` or one for all: `likelihood.variance`."""
+        if not isinstance(self.likelihood, gpflow.likelihoods.Gaussian):
+            raise self._no_noise()
+        return self.likelihood.variance
 
     @property
     def num_outputs(self) -> int:
@@ -185,14 +175,13 @@ class LatentMOGP(PredictsLatents):
 
     def choices(self) -> dict[str, str]:
         """Kernels, inducing variables, posterior and likelihood, in words."""
-        kind = "Gaussian" if self.likelihood is None else type(self.likelihood).__name__
         return {
             "prior": f"{type(self.kernel).__name__} over inputs and replicas, times"
             f" {type(self.latent_kernel).__name__} over {self.latent_dim} latent dimensions",
             "inducing": f"a grid of {self.inducing.num_inducing} inputs and"
             f" {self.latent_inducing.shape[0]} latent points",
             "posterior": "Kronecker, whitened, and a Gaussian for each latent variable",
-            "likelihood": kind,
+            "likelihood": type(self.likelihood).__name__,
             "units": "those of the data",
         }
 
@@ -206,33 +195,20 @@ class LatentMOGP(PredictsLatents):
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
         batch = self._batch(data)
         with parameters_read_once():
-            if self.likelihood is not None or not few_inputs(batch):
-                term = tf.reduce_sum(self._terms(batch))
-            else:
-                latent, noise = self._latent(batch.outputs), self._of(self.noise, batch.outputs)
-                gaussian = common_term if batch.rows is None else table_term
-                term = gaussian(batch, *self._at(batch.X), latent, noise)
             return (
-                term
+                data_term(batch, self._at, *self._of(batch.outputs), self.nodes)
                 - self.kl_inducing()
                 - batch.scale * tf.reduce_sum(self.kl_latent(batch.outputs))
             )
 
     def data_terms(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The expected log-likelihood of each output of a batch, scaled to all the data, `[B]`."""
-        return self._terms(self._batch(data))
+        batch = self._batch(data)
+        return data_terms(batch, self._at, *self._of(batch.outputs), self.nodes)
 
     def kl_inducing(self) -> tf.Tensor:
-        r"""$\mathrm{KL}[q(U)\|p(U)] = \tfrac12\big(|T_H|^2 |T_X|^2 + |\tilde M|^2 - M_X M_H\big)
-        - M_X \log|T_H| - M_H \log|T_X|$."""
-        T_x, T_h, M = (tf.convert_to_tensor(p) for p in (self.q_sqrt_x, self.q_sqrt_h, self.q_mu))
-        M_x, M_h = M.shape
-        trace = tf.reduce_sum(tf.square(T_h)) * tf.reduce_sum(tf.square(T_x))
-        return (
-            0.5 * (trace + tf.reduce_sum(tf.square(M)) - M_x * M_h)
-            - M_x * log_det(T_h)
-            - M_h * log_det(T_x)
-        )
+        r"""$\mathrm{KL}[q(U)\|p(U)]$: see `Kronecker.kl`."""
+        return self.posterior.kl()
 
     def kl_latent(self, outputs: tf.Tensor | None = None) -> tf.Tensor:
         r"""$\mathrm{KL}[q(h_d)\|p(h_d)] = \tfrac12\sum_j (\mu_{dj}^2 + s_{dj} - 1 - \log s_{dj})$
@@ -241,23 +217,10 @@ class LatentMOGP(PredictsLatents):
         mean, var = self._latent(outputs)
         return 0.5 * tf.reduce_sum(tf.square(mean) + var - 1 - tf.math.log(var), -1)
 
-    def factors(self, Kuu: tf.Tensor | None = None) -> GridFactors:
+    def factors(self, K_x: tf.Tensor | None = None) -> KroneckerFactors:
         """The covariances of the inducing variables, factorised, and what else all rows share."""
-        L_x = cholesky(self.inducing.Kuu(self.kernels)[0] if Kuu is None else Kuu, name="K_X")
-        Z, kernel = tf.convert_to_tensor(self.latent_inducing), read_once(self.latent_kernel)
-        L_h = cholesky(kernel(Z), name="K_H")
-        inverse = tf.linalg.triangular_solve(L_h, tf.eye(Z.shape[0], dtype=L_h.dtype))
-        T_h = tf.convert_to_tensor(self.q_sqrt_h)
-        shaped = tf.linalg.matmul(T_h, inverse, transpose_a=True)
-        return GridFactors(
-            L_x=L_x,
-            Z_h=Z,
-            kernel=kernel,
-            prior=tf.linalg.matmul(inverse, inverse, transpose_a=True),
-            posterior=tf.linalg.matmul(shaped, shaped, transpose_a=True),
-            mean=tf.linalg.matmul(self.q_mu, inverse),
-            root=inverse,
-        )
+        K_x = self.inducing.Kuu(self.kernels)[0] if K_x is None else K_x
+        return self.posterior.factorise(K_x, self.latent_kernel(self.latent_inducing))
 
     def best_noise(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         r"""The noise variances that maximise the bound with everything else as it is, `[B]`.
@@ -265,18 +228,20 @@ class LatentMOGP(PredictsLatents):
         $\sigma_d^2 = \frac1{N_d}\sum_n \mathbb E_q (y_{dn} - f_{dn})^2$, for Gaussian targets; what
         it was, for an output without rows.
         """
-        if self.likelihood is not None:
-            raise ValueError(
-                f"the targets have the likelihood {type(self.likelihood).__name__}, which has no"
-                " noise."
-            )
         batch = self._batch(data)
-        factors, x = self._at_rows(batch)
-        m, e = moments(factors, x, self._latent(batch.outputs))
-        squares = tf.square(batch.Y) - 2 * batch.Y * m + e
+        latents, likelihood = self._of(batch.outputs)
+        noise = noise_of(likelihood, batch.outputs)
+        if noise is None:
+            raise self._no_noise()
+        squares = squared_errors(batch, *at_rows(self._at, batch), latents)
         weight = tf.ones_like(batch.Y) if batch.weight is None else batch.weight
         best = tf.math.divide_no_nan(tf.reduce_sum(weight * squares, -1), tf.reduce_sum(weight, -1))
-        return tf.where(best > 0, best, self._of(self.noise, batch.outputs))
+        return tf.where(best > 0, best, noise)
+
+    def _no_noise(self) -> ValueError:
+        return ValueError(
+            f"the targets have the likelihood {type(self.likelihood).__name__}, which has no noise."
+        )
 
     def _batch(self, data: PaddedBatch | MultiOutputData) -> PaddedBatch:
         if isinstance(data, MultiOutputData):
@@ -284,72 +249,25 @@ class LatentMOGP(PredictsLatents):
             return self.batches(data)(0)
         return data
 
-    def _at(self, X: tf.Tensor) -> tuple[GridFactors, Projected]:
+    def _at(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]:
         """What is known of the rows of `X [N, P + 1]`."""
         Z = self.inducing.inputs
         Kuu, Kuf = tf.split(
             self.kernels.K(Z, tf.concat([Z, X], 0))[0], [Z.shape[0], tf.shape(X)[0]], 1
         )
         factors = self.factors(Kuu)
-        A = tf.linalg.triangular_solve(factors.L_x, Kuf)
-        return factors, Projected(
-            E=tf.linalg.matmul(A, factors.mean, transpose_a=True),
-            prior=tf.reduce_sum(tf.square(A), 0),
-            posterior=tf.reduce_sum(
-                tf.square(tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)), 0
-            ),
-            diagonal=self.kernels.K_diag(X)[0],
-        )
+        return factors, self.posterior.project(factors, Kuf, self.kernels.K_diag(X)[0])
 
-    def _latent(self, outputs: tf.Tensor | None) -> Marginals:
+    def _of(self, outputs: tf.Tensor) -> tuple[Latents, Any]:
+        """The latent variables of some outputs `[B]`, and their likelihood."""
+        Z, kernel = tf.convert_to_tensor(self.latent_inducing), read_once(self.latent_kernel)
+        return Latents(kernel, Z, *self._latent(outputs)), of_outputs(self.likelihood, outputs)
+
+    def _latent(self, outputs: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         r"""$\mu$ and $s$ of some outputs, or all."""
-        both = (self.latent_mean, self.latent_var)
         if outputs is None:
-            return Marginals(*(tf.convert_to_tensor(one) for one in both))
-        return Marginals(*(self._of(one, outputs) for one in both))
-
-    def _of(self, parameter: gpflow.Parameter, outputs: tf.Tensor) -> tf.Tensor:
-        """The rows of some outputs of a parameter with a row for each.
-
-        Where they are not all of them, only they are read and have a gradient, so that the cost of
-        a step does not grow with the number of outputs (see `Adam(lazy=True)`).
-        """
-        if outputs.shape[0] is None or outputs.shape[0] >= self.num_outputs:
-            return tf.gather(parameter, outputs)
-        return parameter.transform.forward(tf.gather(parameter.unconstrained_variable, outputs))
-
-    def _terms(self, batch: PaddedBatch) -> tf.Tensor:
-        """The data term of each output, `[B]`."""
-        factors, x = self._at_rows(batch)
-        mean, var = self._latent(batch.outputs)
-        if self.likelihood is None:
-            noise = self._of(self.noise, batch.outputs)[:, None]
-            m, e = moments(factors, x, Marginals(mean, var))
-            terms = -0.5 * tf.math.log(2 * np.pi * noise) - (
-                tf.square(batch.Y) - 2 * batch.Y * m + e
-            ) / (2 * noise)
-        else:
-            f, weights = self._given_latent(x, mean, var, factors)
-            Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
-            terms = tf.tensordot(
-                weights, on_rows(self.likelihood.variational_expectations, f, Y), [[0], [1]]
-            )
-        return tf.reduce_sum(terms * (batch.scale if batch.weight is None else batch.weight), -1)
-
-    def _at_rows(self, batch: PaddedBatch) -> tuple[GridFactors, Projected]:
-        """What is known of each row `[B, n]` of a batch (`[1, n]` where outputs share them)."""
-        if batch.rows is None:
-            factors, x = self._at(batch.X)
-            return factors, Projected(*(a[None] for a in x))
-        elements = batch.rows.shape.num_elements()
-        if elements is not None and elements < batch.X.shape[0]:
-            factors, x = self._at(tf.gather(batch.X, tf.reshape(batch.rows, [-1])))
-            shape = tf.shape(batch.rows)
-            return factors, Projected(
-                *(tf.reshape(a, tf.concat([shape, tf.shape(a)[1:]], 0)) for a in x)
-            )
-        factors, x = self._at(batch.X)
-        return factors, Projected(*(tf.gather(a, batch.rows) for a in x))
+            return tf.convert_to_tensor(self.latent_mean), tf.convert_to_tensor(self.latent_var)
+        return rows_of(self.latent_mean, outputs), rows_of(self.latent_var, outputs)
 
     def collapsed_elbo(self, data: MultiOutputData) -> tf.Tensor:
         r"""The bound with the best $q(U)$ of any form, in closed form; for Gaussian outputs with
@@ -368,16 +286,17 @@ class LatentMOGP(PredictsLatents):
         It lies above `elbo`, whose $q(U)$ has a Kronecker covariance.
         """
         batch = self._batch(data)
-        if self.likelihood is not None or batch.rows is not None:
+        latents, likelihood = self._of(batch.outputs)
+        noise = noise_of(likelihood, batch.outputs)
+        if noise is None or batch.rows is not None:
             raise ValueError(
                 "the collapsed bound is known for Gaussian targets of outputs that are all observed"
                 " at the same inputs."
             )
         factors = self.factors()
         A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, batch.X)[0])
-        diagonal, noise = self.kernels.K_diag(batch.X)[0], tf.convert_to_tensor(self.noise)
-        latent = self._latent(batch.outputs)
-        term = collapsed_term(batch.Y, factors, A, diagonal, latent, noise)
+        diagonal = self.kernels.K_diag(batch.X)[0]
+        term = collapsed_term(batch.Y, factors, A, diagonal, latents, noise)
         return term - tf.reduce_sum(self.kl_latent())
 
     # --- the outputs
@@ -385,19 +304,24 @@ class LatentMOGP(PredictsLatents):
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, replicas, targets."""
         super().check(data)
-        if self.likelihood is not None:
-            for own in data.outputs:
-                check_targets(self.likelihood, own.Y, own.name)
+        for own in data.outputs:
+            check_targets(self.likelihood, own.Y, own.name)
 
     def with_outputs(
         self,
         names: Names,
         mean: npt.NDArray[Any],
         var: npt.NDArray[Any],
-        noise: npt.NDArray[Any],
+        likelihood: Likelihood | None = None,
     ) -> LatentMOGP:
         """A copy with other outputs: nothing else that was learned changes.
         `mogp.models.add_outputs` finds them.
+
+        Args:
+            names: of the outputs.
+            mean: of their latent variables, `[D, Q_H]`.
+            var: of their latent variables, `[D, Q_H]`.
+            likelihood: of their targets; the present one if None.
         """
         copy = gpflow.utilities.deepcopy(self)
         made = LatentMOGP(
@@ -407,19 +331,9 @@ class LatentMOGP(PredictsLatents):
             copy.latent_inducing.numpy(),
             mean,
             var,
-            likelihood=copy.likelihood,
-            noise=np.maximum(noise, 1.001 * LEAST_VARIANCE),
+            likelihood=copy.likelihood if likelihood is None else likelihood,
             names=names,
             nodes=self.nodes,
         )
-        made.q_mu, made.q_sqrt_x, made.q_sqrt_h = copy.q_mu, copy.q_sqrt_x, copy.q_sqrt_h
+        made.posterior = copy.posterior
         return made
-
-
-def _check_one_function(likelihood: Likelihood) -> None:
-    """Raise unless the likelihood reads one function, by itself, and not the inputs."""
-    if isinstance(likelihood, ReadsFunctions) or (likelihood.latent_dim or 1) != 1:
-        raise TypeError(
-            f"{type(likelihood).__name__} reads several functions; give a likelihood of one"
-            " function."
-        )

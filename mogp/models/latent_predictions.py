@@ -6,27 +6,26 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-import gpflow
-import numpy as np
 import tensorflow as tf
 
 from mogp.data import MultiOutputData
-from mogp.data.padded import PaddedBatch, PaddedSource
+from mogp.data.padded import PaddedSource
 from mogp.data.replicas import replica_numbers
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import KernelStack
 from mogp.likelihoods import sample_y
-from mogp.models.latent_terms import (
-    GridFactors,
-    Projected,
+from mogp.models.latent_likelihood import noise_of, on_rows
+from mogp.models.latent_moments import (
+    Latents,
+    covariances,
     curves,
-    expectations,
     given_latent,
-    latent_nodes,
     moments,
-    on_rows,
+    over_latents,
 )
+from mogp.models.latent_terms import at_rows
 from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
+from mogp.posteriors import Kronecker, KroneckerFactors, Projected
 from mogp.priors import Marginals
 
 _MOST_JOINT = 4096
@@ -38,8 +37,7 @@ class PredictsLatents(ReplicatedMOGP):
     kernels: KernelStack
     inducing: ReplicaPoints
     likelihood: Any
-    noise: gpflow.Parameter
-    q_sqrt_x: gpflow.Parameter
+    posterior: Kronecker
     nodes: int
 
     @property
@@ -53,30 +51,14 @@ class PredictsLatents(ReplicatedMOGP):
         """$Q_H$."""
 
     @abstractmethod
-    def factors(self, Kuu: tf.Tensor | None = None) -> GridFactors:
+    def factors(self, K_x: tf.Tensor | None = None) -> KroneckerFactors:
         """The covariances of the inducing variables, factorised."""
 
     @abstractmethod
-    def _at(self, X: tf.Tensor) -> tuple[GridFactors, Projected]: ...
+    def _at(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]: ...
 
     @abstractmethod
-    def _at_rows(self, batch: PaddedBatch) -> tuple[GridFactors, Projected]: ...
-
-    @abstractmethod
-    def _latent(self, outputs: tf.Tensor | None) -> Marginals: ...
-
-    @abstractmethod
-    def _of(self, parameter: gpflow.Parameter, outputs: tf.Tensor) -> tf.Tensor: ...
-
-    def _given_latent(
-        self, x: Projected, mean: tf.Tensor, var: tf.Tensor, factors: GridFactors
-    ) -> tuple[Marginals, tf.Tensor]:
-        """Mean and variance `[B, S, n]` of the functions given each of `S` values of `h`, and the
-        weights `[S]`.
-        """
-        nodes, weights = latent_nodes(self.latent_dim, self.nodes)
-        h = mean[:, None] + tf.sqrt(var)[:, None] * tf.constant(nodes, mean.dtype)
-        return given_latent(factors, x, h), tf.constant(weights, mean.dtype)
+    def _of(self, outputs: tf.Tensor) -> tuple[Latents, Any]: ...
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
         rule = self._covariances if full_cov else self._variances
@@ -101,51 +83,44 @@ class PredictsLatents(ReplicatedMOGP):
 
     def _variances(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
         """Mean and variance `[N, len(outputs)]`, with the latent variables integrated out."""
-        factors, x = self._at(X)
-        m, e = moments(
-            factors,
-            Projected(*(a[None] for a in x)),
-            self._latent(tf.constant(list(outputs), tf.int64)),
-        )
+        factors, x = self._at_all(X)
+        m, e = moments(factors, x, self._of(_numbers(outputs))[0])
         return Marginals(
             tf.transpose(m), tf.transpose(tf.maximum(e - tf.square(m), LEAST_VARIANCE))
         )
 
     def _covariances(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
         """The same with covariances between rows, `[len(outputs), N, N]`."""
-        factors, A, TA = self._projected(X)
-        latent = self._latent(tf.constant(list(outputs), tf.int64))
-        Psi, Phi, prior, posterior = expectations(factors, latent)
-        E = tf.linalg.matmul(A, factors.mean, transpose_a=True)
-        m = tf.linalg.matmul(Psi, E, transpose_b=True)
-        cov = (
-            factors.kernel.variance * self.kernels.K(X)[0]
-            - prior[:, None, None] * tf.linalg.matmul(A, A, transpose_a=True)
-            + posterior[:, None, None] * tf.linalg.matmul(TA, TA, transpose_a=True)
-            + tf.linalg.matmul(tf.linalg.matmul(E, Phi), E, transpose_b=True)
-            - m[:, :, None] * m[:, None, :]
-        )
+        m, cov = covariances(*self._joint(X), self._of(_numbers(outputs))[0])
         return Marginals(tf.transpose(m), cov)
 
-    def _projected(self, X: tf.Tensor) -> tuple[GridFactors, tf.Tensor, tf.Tensor]:
-        r"""The factors, $a_n$ and $T_X^\top a_n$ `[M_X, N]`."""
+    def _at_all(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]:
+        """What is known of rows that all outputs share, `[1, N]`."""
+        factors, x = self._at(X)
+        return factors, Projected(*(a[None] for a in x))
+
+    def _joint(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]:
+        """The same with covariances between rows."""
         factors = self.factors()
-        A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, X)[0])
-        return factors, A, tf.linalg.matmul(self.q_sqrt_x, A, transpose_a=True)
+        Kuf, Kff = self.inducing.Kuf(self.kernels, X)[0], self.kernels.K(X)[0]
+        return factors, self.posterior.project(factors, Kuf, Kff)
 
     def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        if self.likelihood is None:
-            f = self._predict_f(X, outputs)
-            return Marginals(f.mean, f.var + tf.gather(self.noise, list(outputs)))
-        parts = [self._integrated(at, some) for at, some in self._told_apart(X, outputs)]
+        parts = [self._targets(at, some) for at, some in self._told_apart(X, outputs)]
         return Marginals(*(tf.concat(same, 1) for same in zip(*parts, strict=True)))
 
-    def _integrated(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        """Mean and variance of targets that are not Gaussian, by the rule over $q(h)$."""
-        factors, x = self._at(X)
-        latent = self._latent(tf.constant(list(outputs), tf.int64))
-        f, weights = self._given_latent(Projected(*(a[None] for a in x)), *latent, factors)
-        y_mean, y_var = on_rows(self.likelihood.predict_mean_and_var, f)
+    def _targets(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
+        """Mean and variance of targets `[N, len(outputs)]`, by the rule over $q(h)$ unless they
+        are Gaussian.
+        """
+        numbers = _numbers(outputs)
+        latents, likelihood = self._of(numbers)
+        noise = noise_of(likelihood, numbers)
+        if noise is not None:
+            f = self._variances(X, outputs)
+            return Marginals(f.mean, f.var + noise)
+        f, weights = over_latents(*self._at_all(X), latents, self.nodes)
+        y_mean, y_var = on_rows(likelihood, "predict_mean_and_var", f)
         m = tf.tensordot(weights, y_mean, [[0], [1]])
         e = tf.tensordot(weights, y_var + tf.square(y_mean), [[0], [1]])
         return Marginals(tf.transpose(m), tf.transpose(e - tf.square(m)))
@@ -158,14 +133,10 @@ class PredictsLatents(ReplicatedMOGP):
         """
         source = PaddedSource(self.aligned(data))
         batch = source(0)
-        factors, x = self._at_rows(batch)
-        f, weights = self._given_latent(x, *self._latent(batch.outputs), factors)
+        latents, likelihood = self._of(batch.outputs)
+        f, weights = over_latents(*at_rows(self._at, batch), latents, self.nodes)
         Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
-        if self.likelihood is None:
-            var = f.var + self._of(self.noise, batch.outputs)[:, None, None]
-            density = -0.5 * (tf.math.log(2 * np.pi * var) + tf.square(Y - f.mean) / var)
-        else:
-            density = on_rows(self.likelihood.predict_log_density, f, Y)
+        density = on_rows(likelihood, "predict_log_density", f, Y)
         mixed = tf.reduce_logsumexp(density + tf.math.log(weights)[:, None], 1)
         found = {
             name: mixed[d, :size]
@@ -182,20 +153,14 @@ class PredictsLatents(ReplicatedMOGP):
                 " output, or ask for fewer rows."
             )
         where = tf.concat([self._own(X, d) for d in outputs], 0)
-        factors, A, TA = self._projected(where)
-        mean, var = self._latent(tf.constant(list(outputs), tf.int64))
+        factors, x = self._joint(where)
+        latents, _ = self._of(_numbers(outputs))
         noise = tf.random.stateless_normal([samples, D, Q], [seed, 1], dtype=X.dtype)
-        h = mean + tf.sqrt(var) * noise
+        h = latents.mean + tf.sqrt(latents.var) * noise
         normal = tf.random.stateless_normal([samples, D * N], [seed, 2], dtype=X.dtype)
-        covariances = (
-            self.kernels.K(where)[0],
-            tf.linalg.matmul(A, A, transpose_a=True),
-            tf.linalg.matmul(TA, TA, transpose_a=True),
-        )
-        E = tf.linalg.matmul(A, factors.mean, transpose_a=True)
         size = max(1, _MOST_JOINT**2 // max(1, D * N) ** 2)
         parts = [
-            curves(factors, E, covariances, h[s : s + size], normal[s : s + size])
+            curves(factors, x, latents, h[s : s + size], normal[s : s + size])
             for s in range(0, samples, size)
         ]
         return tf.transpose(tf.reshape(tf.concat(parts, 0), [samples, D, N]), [0, 2, 1])
@@ -207,17 +172,19 @@ class PredictsLatents(ReplicatedMOGP):
         )
 
     def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
-        factors, x = self._at(self._own(X, output))
-        mean, var = self._latent(tf.constant([output], tf.int64))
+        latents, _ = self._of(_numbers([output]))
         shape = [1, samples, self.latent_dim]
-        h = mean + tf.sqrt(var) * tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype)
-        f = given_latent(factors, Projected(*(a[None] for a in x)), h)
+        noise = tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype)
+        h = latents.mean + tf.sqrt(latents.var) * noise
+        f = given_latent(*self._at_all(self._own(X, output)), latents, h)
         normal = tf.random.stateless_normal([samples, X.shape[0]], [seed, 2], dtype=X.dtype)
         return self._noisy((f.mean[0] + tf.sqrt(f.var[0]) * normal)[..., None], output, seed)
 
     def _noisy(self, F: tf.Tensor, output: int, seed: int) -> tf.Tensor:
         """Draws of the targets of one output, given draws `[S, N, 1]` of its function."""
-        if self.likelihood is not None:
-            return sample_y(self.likelihood, F, [seed, 3 + output])
-        normal = tf.random.stateless_normal(tf.shape(F), [seed, 3 + output], dtype=F.dtype)
-        return F + tf.sqrt(self.noise[output]) * normal
+        _, likelihood = self._of(_numbers([output]))
+        return sample_y(likelihood, F, [seed, 3 + output])
+
+
+def _numbers(outputs: Sequence[int]) -> tf.Tensor:
+    return tf.constant(list(outputs), tf.int64)

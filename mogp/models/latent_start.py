@@ -21,7 +21,7 @@ from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import expected_k
-from mogp.likelihoods import Bernoulli, Poisson
+from mogp.likelihoods import Bernoulli, Gaussian, Poisson
 from mogp.linalg import log_evidence
 from mogp.models.latent import LatentMOGP
 from mogp.optimizers.line_search import LineSearch
@@ -69,7 +69,7 @@ def latent_model(
         start: see `start_values`.
         kernel: $k_X$.
         points: $Z^X$.
-        likelihood: see `LatentMOGP`.
+        likelihood: see `LatentMOGP`; None for Gaussian targets, a noise variance for each output.
         latent_dim: $Q_H$.
         latent_inducing: $M_H$.
         nodes: see `LatentMOGP`.
@@ -80,10 +80,11 @@ def latent_model(
     found = start_values(start, smoothed, data.num_outputs, latent_dim, latent_inducing, seed)
     latent_kernel = SquaredExponential(lengthscales=np.ones(latent_dim))
     set_trainable(latent_kernel.variance, False)
+    level = np.broadcast_to(0.1 if noise is None else np.asarray(noise, float), data.num_outputs)
+    own = Gaussian(level) if likelihood is None else likelihood
     model = LatentMOGP(
         kernel, latent_kernel, points, found.Z, found.mean, found.var,
-        likelihood=likelihood, noise=0.1 if noise is None else noise, names=data.schema,
-        nodes=nodes,
+        likelihood=own, names=data.schema, nodes=nodes,
     )  # fmt: skip
     if smoothed is not None:
         explain(model, smoothed.F, smoothed.known)
@@ -118,8 +119,9 @@ def explain(model: LatentMOGP, F: Array, known: Array) -> None:
     are known.
     """
     factors = model.factors()
-    Psi = expected_k(model.latent_kernel, factors.Z_h, model.latent_mean, model.latent_var)
-    model.q_mu.assign(
+    Z = tf.convert_to_tensor(model.latent_inducing)
+    Psi = expected_k(model.latent_kernel, Z, model.latent_mean, model.latent_var)
+    model.posterior.q_mu.assign(
         whitened_mean(F, known, factors.L_x.numpy(), factors.root.numpy(), Psi.numpy())
     )
 

@@ -12,6 +12,7 @@ from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedBatch
 from mogp.errors import UnsupportedError
 from mogp.models.latent import LatentMOGP
+from mogp.models.latent_likelihood import by_output, with_values
 from mogp.optimizers.line_search import LineSearch
 
 _START_VARIANCE = 0.1
@@ -38,8 +39,8 @@ def add_outputs(
     Args:
         model: trained.
         data: the new outputs only, under names of their own; replicas are crossed with outputs.
-        noise: noise variances of the new outputs; the median of those known if None, as a few
-            points hardly tell.
+        noise: noise variances of the new outputs, where targets are Gaussian and outputs differ in
+            noise; the median of those known if None, as a few points hardly tell.
         candidates: start values that are looked at.
         restarts: start values that are optimised.
         steps: iterations of L-BFGS.
@@ -74,10 +75,9 @@ def add_outputs(
             f"candidates={candidates}, restarts={restarts}, steps={steps}; all must be at least 1."
         )
     D, Q, rng = data.num_outputs, model.latent_dim, np.random.default_rng(seed)
-    level = np.broadcast_to(
-        np.median(model.noise.numpy()) if noise is None else np.asarray(noise, float), (D,)
-    )
-    model.with_outputs(data.names, np.zeros((D, Q)), np.ones((D, Q)), level).check(data)
+    level = _new_values(model, D, noise)
+    alone = with_values(model.likelihood, level)
+    model.with_outputs(data.names, np.zeros((D, Q)), np.ones((D, Q)), alone).check(data)
     known = model.latent_mean.numpy()
     known = known[rng.permutation(len(known))[: (candidates + 1) // 2]]
     starts = np.concatenate([known, rng.standard_normal((candidates - len(known), Q))])
@@ -98,16 +98,42 @@ def add_outputs(
         [*model.names, *data.names],
         np.concatenate([model.latent_mean.numpy(), trial.latent_mean.numpy()[kept]]),
         np.concatenate([model.latent_var.numpy(), trial.latent_var.numpy()[kept]]),
-        np.concatenate([model.noise.numpy(), level]),
+        with_values(
+            model.likelihood,
+            {
+                name: np.concatenate([known.numpy(), level[name]])
+                for name, known in by_output(model.likelihood).items()
+            },
+        ),
     )
 
 
-def _trial(model: LatentMOGP, means: Array, level: Array) -> LatentMOGP:
+def _new_values(
+    model: LatentMOGP, outputs: int, noise: npt.ArrayLike | None
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Values for the new outputs of those parameters of the likelihood that differ by output."""
+    values = {name: np.median(p.numpy()) for name, p in by_output(model.likelihood).items()}
+    if noise is not None:
+        if "variance" not in values:
+            raise ValueError(
+                f"noise={noise!r} was given, but no output has noise of its own: all share the"
+                f" {type(model.likelihood).__name__} likelihood of the model. Leave noise out."
+            )
+        values["variance"] = np.asarray(noise, float)
+    return {name: np.broadcast_to(value, (outputs,)) for name, value in values.items()}
+
+
+def _trial(
+    model: LatentMOGP, means: Array, level: dict[str, npt.NDArray[np.float64]]
+) -> LatentMOGP:
     """A model of the new outputs alone, each as often as it has start values `[D, S, Q]`."""
     D, S, Q = means.shape
     names = [f"{d}, start {s}" for d in range(D) for s in range(S)]
     return model.with_outputs(
-        names, means.reshape(-1, Q), np.full((D * S, Q), _START_VARIANCE), np.repeat(level, S)
+        names,
+        means.reshape(-1, Q),
+        np.full((D * S, Q), _START_VARIANCE),
+        with_values(model.likelihood, {name: np.repeat(v, S) for name, v in level.items()}),
     )
 
 

@@ -2,14 +2,18 @@
 
 from mogp.posteriors.base import Factors, Posterior
 from mogp.posteriors.full import Full
+from mogp.posteriors.kronecker import Kronecker, KroneckerFactors, Projected
 from mogp.posteriors.parsimonious import Parsimonious
 from mogp.posteriors.rows import latents_first, start_like_parsimonious
 
 __all__ = [
     "Factors",
     "Full",
+    "Kronecker",
+    "KroneckerFactors",
     "Parsimonious",
     "Posterior",
+    "Projected",
     "latents_first",
     "start_like_parsimonious",
 ]

@@ -59,6 +59,14 @@ def test_a_full_batch_holds_every_observation_once(make):
     np.testing.assert_array_equal(batch.outputs, range(data.num_outputs))
 
 
+def test_places_without_a_target_hold_one_of_the_data():
+    """A density may have no value at another number: that of positive targets at zero, say."""
+    data = MultiOutputData.from_list([([0.0, 1.0, 2.0], [5.0, 6.0, 7.0]), ([0.0], [8.0])])
+    batch = PaddedSource(data)(0)
+    assert (batch.weight.numpy() == 0).sum() == 2
+    assert set(batch.Y.numpy().ravel()) <= {5.0, 6.0, 7.0, 8.0}
+
+
 def test_outputs_with_the_same_inputs_and_replicas_need_no_table_of_rows():
     batch = PaddedSource(common())(0)
     assert batch.rows is None

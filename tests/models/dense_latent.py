@@ -15,6 +15,7 @@ from scipy.stats import multivariate_normal
 from mogp.data import MultiOutputData
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
+from mogp.likelihoods import Gaussian
 from mogp.models import LatentMOGP
 
 Covariance = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -86,8 +87,8 @@ def dense(model: LatentMOGP, k_x: Covariance) -> Dense:
     K_x = k_x(Z_x, Z_x) + jitter * np.eye(len(Z_x))
     K_h = rbf(Z_h, Z_h, scale, lengthscales) + jitter * np.eye(len(Z_h))
     L_x, L_h = np.linalg.cholesky(K_x), np.linalg.cholesky(K_h)
-    M = L_x @ model.q_mu.numpy() @ L_h.T
-    root_x, root_h = L_x @ model.q_sqrt_x.numpy(), L_h @ model.q_sqrt_h.numpy()
+    M = L_x @ model.posterior.q_mu.numpy() @ L_h.T
+    root_x, root_h = L_x @ model.posterior.q_sqrt_x.numpy(), L_h @ model.posterior.q_sqrt_h.numpy()
 
     def cross(h: np.ndarray, X: np.ndarray) -> np.ndarray:
         K = k_x(X, Z_x)
@@ -214,7 +215,7 @@ def toy(
         1.2 * rng.normal(size=(M_h, Q)),
         rng.normal(size=(D, Q)),
         rng.uniform(0.05, 0.5, (D, Q)),
-        noise=rng.uniform(0.1, 0.5, D),
+        likelihood=options.pop("likelihood", None) or Gaussian(rng.uniform(0.1, 0.5, D)),
         names=data.names,
         **options,
     )
@@ -224,7 +225,8 @@ def toy(
 
 def random_posterior(model: LatentMOGP, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
-    M_x, M_h = model.q_mu.shape
-    model.q_mu.assign(rng.normal(size=(M_x, M_h)))
-    for parameter, M in ((model.q_sqrt_x, M_x), (model.q_sqrt_h, M_h)):
+    q = model.posterior
+    M_x, M_h = q.q_mu.shape
+    q.q_mu.assign(rng.normal(size=(M_x, M_h)))
+    for parameter, M in ((q.q_sqrt_x, M_x), (q.q_sqrt_h, M_h)):
         parameter.assign(np.tril(0.3 * rng.normal(size=(M, M)), -1) + np.diag(rng.uniform(0.3, 1.2, M)))

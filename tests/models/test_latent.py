@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import gpflow
@@ -30,15 +31,18 @@ from dense_latent import (
 from gpflow.kernels import Matern32, SquaredExponential
 from gpflow.utilities import print_summary, set_trainable
 from scipy import stats
+from tensorflow_probability import distributions as tfd
 
 import mogp
+import mogp.likelihoods as lik
 from mogp.data import MultiOutputData, Output
 from mogp.data.padded import PaddedBatch
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
+from mogp.likelihoods import Gaussian
 from mogp.models import LatentMOGP, hgp_ind, lvmogp
-from mogp.models.latent_terms import latent_nodes
-from mogp.optimizers import LBFGS, Adam
+from mogp.models.latent_moments import latent_nodes
+from mogp.optimizers import FNG, LBFGS, Adam, NaturalAdam
 from mogp.training import fit
 
 K_X = over_replicas()
@@ -67,9 +71,9 @@ def at_the_data(data: MultiOutputData, latent: SquaredExponential, mean: np.ndar
     X = table(data, 0)
     points = ReplicaPoints(X[:, :-1], X[:, -1])
     kernel = hierarchical(levels_of(), data.input_dim)
-    options = {"noise": np.linspace(0.2, 0.4, len(mean)), **options}
+    noise = np.broadcast_to(options.pop("noise", np.linspace(0.2, 0.4, len(mean))), len(mean))
     Z = options.pop("Z", mean)
-    return certain(LatentMOGP(kernel, latent, points, Z, mean, names=data.names, **options))
+    return certain(LatentMOGP(kernel, latent, points, Z, mean, likelihood=Gaussian(noise), names=data.names, **options))
 
 
 # ------------------------------------------------------------------------------------- H1: dense, Kronecker, point-wise
@@ -277,8 +281,8 @@ def test_without_a_shared_function_replicas_decouple():
     order = np.argsort(replica, kind="stable")
     Z, replica = model.inducing.Z.numpy()[order], replica[order]
     model.inducing = ReplicaPoints(Z, replica)
-    blocks = model.q_sqrt_x.numpy() * (replica[:, None] == replica)
-    model.q_sqrt_x.assign(blocks)
+    blocks = model.posterior.q_sqrt_x.numpy() * (replica[:, None] == replica)
+    model.posterior.q_sqrt_x.assign(blocks)
     parts = 0.0
     for r in range(3):
         rows = {o.name: np.flatnonzero(o.replica == r) for o in data.outputs}
@@ -291,11 +295,11 @@ def test_without_a_shared_function_replicas_decouple():
         part = LatentMOGP(
             hierarchical(levels_of(levels[1:]), 1), model.latent_kernel, ReplicaPoints(Z[own], np.zeros(own.sum())),
             model.latent_inducing.numpy(), model.latent_mean.numpy()[chosen], model.latent_var.numpy()[chosen],
-            noise=model.noise.numpy()[chosen], names=there.names,
+            likelihood=Gaussian(model.noise.numpy()[chosen]), names=there.names,
         )  # fmt: skip
-        part.q_mu.assign(model.q_mu.numpy()[own])
-        part.q_sqrt_h.assign(model.q_sqrt_h)
-        part.q_sqrt_x.assign(blocks[np.ix_(own, own)])
+        part.posterior.q_mu.assign(model.posterior.q_mu.numpy()[own])
+        part.posterior.q_sqrt_h.assign(model.posterior.q_sqrt_h)
+        part.posterior.q_sqrt_x.assign(blocks[np.ix_(own, own)])
         parts += total(part, there)
     np.testing.assert_allclose(total(model, data), parts, rtol=1e-8)
 
@@ -307,9 +311,9 @@ def one_output(seed: int = 0) -> tuple[MultiOutputData, LatentMOGP]:
     points = ReplicaPoints(np.linspace(0, 3, 4)[:, None], [0, 1, 0, 1])
     kernel = hierarchical(levels_of(), 1)
     latent = SquaredExponential(lengthscales=[1.0, 1.0])
-    model = certain(LatentMOGP(kernel, latent, points, mean, mean, noise=0.3, names=data.names))
+    model = certain(LatentMOGP(kernel, latent, points, mean, mean, likelihood=Gaussian([0.3]), names=data.names))
     random_posterior(model, seed)
-    model.q_sqrt_h.assign([[1.0]])
+    model.posterior.q_sqrt_h.assign([[1.0]])
     return data, model
 
 
@@ -320,13 +324,13 @@ def test_a_single_output_has_the_bound_of_a_sparse_hierarchical_gp(little_jitter
     kernel = hierarchical(levels_of(), 1)
     svgp = gpflow.models.SVGP(
         kernel, gpflow.likelihoods.Gaussian(0.3), np.asarray(model.inducing.inputs), num_data=len(X), whiten=True,
-        q_mu=model.q_mu.numpy(), q_sqrt=model.q_sqrt_x.numpy()[None],
+        q_mu=model.posterior.q_mu.numpy(), q_sqrt=model.posterior.q_sqrt_x.numpy()[None],
     )  # fmt: skip
     np.testing.assert_allclose(total(model, data), svgp.elbo((X, Y)), rtol=1e-7)
     named = hgp_ind(data, inducing=ReplicaPoints(model.inducing.Z.numpy(), model.inducing.replica), kernel=levels_of())
     named.likelihood.likelihoods[0].variance.assign(0.3)
-    named.posterior.q_mu.assign(model.q_mu.numpy())
-    named.posterior.q_sqrt.assign(model.q_sqrt_x.numpy()[None])
+    named.posterior.q_mu.assign(model.posterior.q_mu.numpy())
+    named.posterior.q_sqrt.assign(model.posterior.q_sqrt_x.numpy()[None])
     np.testing.assert_allclose(named.elbo(data), svgp.elbo((X, Y)), rtol=1e-8)
     new = np.column_stack([np.linspace(-1, 4, 6), np.ones(6)])
     for one, other, third in zip(
@@ -432,7 +436,8 @@ def test_the_bound_does_not_depend_on_the_order_of_outputs():
     model, order = toy(data), [3, 0, 4, 2, 1]
     other = model.with_outputs(
         [data.names[d] for d in order],
-        *(p.numpy()[order] for p in (model.latent_mean, model.latent_var, model.noise)),
+        *(p.numpy()[order] for p in (model.latent_mean, model.latent_var)),
+        Gaussian(model.noise.numpy()[order]),
     )
     turned = MultiOutputData(data.X, tuple(data.outputs[d] for d in order))
     np.testing.assert_allclose(other.elbo(turned), model.elbo(data), rtol=1e-10)
@@ -490,9 +495,9 @@ def test_divergences_are_zero_where_posterior_and_prior_are_the_same():
     model.latent_mean.assign(np.zeros((3, 2)))
     model.latent_var.assign(np.ones((3, 2)))
     np.testing.assert_allclose(model.kl_latent(), np.zeros(3), atol=1e-12)
-    model.q_mu.assign(np.zeros((5, 3)))
-    model.q_sqrt_x.assign(np.eye(5))
-    model.q_sqrt_h.assign(np.eye(3))
+    model.posterior.q_mu.assign(np.zeros((5, 3)))
+    model.posterior.q_sqrt_x.assign(np.eye(5))
+    model.posterior.q_sqrt_h.assign(np.eye(3))
     np.testing.assert_allclose(model.kl_inducing(), 0, atol=1e-12)
     np.testing.assert_allclose(dense_kl(model, K_X), 0, atol=1e-8)
 
@@ -529,9 +534,9 @@ def test_predictive_variances_are_positive_and_those_of_the_prior_far_away():
 def test_with_the_prior_as_posterior_the_prior_variance_holds_everywhere():
     """H15."""
     model = toy(uneven_data())
-    model.q_mu.assign(np.zeros((5, 3)))
-    model.q_sqrt_x.assign(np.eye(5))
-    model.q_sqrt_h.assign(np.eye(3))
+    model.posterior.q_mu.assign(np.zeros((5, 3)))
+    model.posterior.q_sqrt_x.assign(np.eye(5))
+    model.posterior.q_sqrt_h.assign(np.eye(3))
     found = model.predict_f(np.linspace(-2, 5, 20), replica=2)
     np.testing.assert_allclose(found.mean, 0, atol=1e-12)
     np.testing.assert_allclose(found.var, 1.4 * (LEVELS[0][0] + LEVELS[1][0]), rtol=1e-8)
@@ -544,7 +549,7 @@ def test_a_replica_that_was_never_seen_is_known_through_the_shared_function_alon
     k_g = over_replicas(LEVELS[:1])
     Z, X = np.asarray(model.inducing.inputs), np.column_stack([Xnew, np.full(6, 9)])
     K_x = K_X(Z, Z) + gpflow.default_jitter() * np.eye(5)
-    U = np.linalg.cholesky(K_x) @ model.q_mu.numpy()
+    U = np.linalg.cholesky(K_x) @ model.posterior.q_mu.numpy()
     factors = np.linalg.solve(np.linalg.cholesky(_latent_covariance(model)), _latent_cross(model, 1))
     expected = k_g(X, Z) @ np.linalg.inv(K_x) @ U @ factors
     found = model.predict_f(Xnew, 1, replica=9)
@@ -648,7 +653,7 @@ def test_a_missing_replica_is_predicted_with_more_uncertainty_than_observed_ones
     X = table(data, 0)
     model = LatentMOGP(
         hierarchical(levels_of(), 1), SquaredExponential(lengthscales=np.ones(2)),
-        ReplicaPoints(X[::2, :1], X[::2, 1]), H, H, 1e-3, noise=0.02, names=data.names,
+        ReplicaPoints(X[::2, :1], X[::2, 1]), H, H, 1e-3, likelihood=Gaussian(np.full(4, 0.02)), names=data.names,
     )  # fmt: skip
     for fixed in (model.kernel, model.latent_kernel, model.latent_mean, model.latent_var, model.inducing):
         set_trainable(fixed, False)
@@ -674,6 +679,15 @@ def counts(kind: str) -> MultiOutputData:
     )
 
 
+class Normal(lik.DistributionLikelihood):
+    """Gaussian noise of variance 0.3, which the library takes for any likelihood of one function."""
+
+    function_labels = ("mean",)
+
+    def conditional(self, F):
+        return tfd.Normal(F[..., 0], np.sqrt(0.3))
+
+
 def likely(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities of 1 and of 0 for GPflow's Bernoulli, which keeps them a thousandth away from the ends."""
     p = 0.998 * stats.norm.cdf(f) + 0.001
@@ -686,7 +700,7 @@ def test_bounds_of_counts_and_labels_equal_brute_force_monte_carlo(kind):
     data = counts(kind)
     likelihood = getattr(gpflow.likelihoods, kind)()
     model = toy(data, likelihood=likelihood)
-    model.q_mu.assign(0.4 * model.q_mu)
+    model.posterior.q_mu.assign(0.4 * model.posterior.q_mu)
     found, rng = model.data_terms(data).numpy(), np.random.default_rng(0)
     for d, own in enumerate(data.outputs):
         y = own.Y[:, 0]
@@ -700,9 +714,9 @@ def test_bounds_of_counts_and_labels_equal_brute_force_monte_carlo(kind):
 
 
 @pytest.mark.parametrize("name", DATA)
-def test_a_gaussian_likelihood_gives_the_closed_form(name):
+def test_quadrature_gives_the_closed_form_of_gaussian_targets(name):
     data = DATA[name]()
-    closed, quadrature = toy(data), toy(data, likelihood=gpflow.likelihoods.Gaussian(0.3), nodes=30)
+    closed, quadrature = toy(data), toy(data, likelihood=Normal(), nodes=30)
     closed.noise.assign(np.full(data.num_outputs, 0.3))
     np.testing.assert_allclose(quadrature.data_terms(data), closed.data_terms(data), rtol=1e-8)
     np.testing.assert_allclose(quadrature.elbo(data), closed.elbo(data), rtol=1e-8)
@@ -710,16 +724,102 @@ def test_a_gaussian_likelihood_gives_the_closed_form(name):
         np.testing.assert_allclose(one, other, rtol=1e-8)
 
 
+@pytest.mark.parametrize("name", DATA)
+@pytest.mark.parametrize("options", [{"variance": 0.3}, {"scale": np.sqrt(0.3)}])
+def test_one_noise_variance_for_all_outputs_is_that_of_each(name, options):
+    data = DATA[name]()
+    each, shared = toy(data), toy(data, likelihood=gpflow.likelihoods.Gaussian(**options))
+    each.noise.assign(np.full(data.num_outputs, 0.3))
+    np.testing.assert_allclose(shared.data_terms(data), each.data_terms(data), rtol=1e-12)
+    np.testing.assert_allclose(shared.elbo(data), each.elbo(data), rtol=1e-12)
+    for call in ("predict_y", "predict_y_samples"):
+        for one, other in zip(*(getattr(m, call)([0.5, 2.0]) for m in (shared, each)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+    for one, other in zip(*(m.predict_log_density(data).values() for m in (shared, each)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+SCALAR = {
+    "Exponential": (lik.Exponential, "positive"),
+    "Poisson": (lik.Poisson, "counts"),
+    "Bernoulli": (lik.Bernoulli, "labels"),
+    "StudentT": (gpflow.likelihoods.StudentT, "real"),
+    "stock Gamma": (gpflow.likelihoods.Gamma, "positive"),
+    "stock Exponential": (gpflow.likelihoods.Exponential, "positive"),
+    "stock Beta": (gpflow.likelihoods.Beta, "shares"),
+}
+
+
+def targets_like(kind: str) -> MultiOutputData:
+    data = uneven_data()
+    turn = {
+        "positive": np.exp,
+        "counts": lambda y: np.floor(np.exp(y)),
+        "labels": lambda y: (y > 0).astype(float),
+        "real": lambda y: y,
+        "shares": lambda y: stats.norm.cdf(y),
+    }[kind]
+    return replace(data, outputs=tuple(replace(o, Y=turn(o.Y)) for o in data.outputs))
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_any_likelihood_of_one_function_has_a_bound_and_predictions(name):
+    """The data term against its own rule on the dense conditional moments, at the nodes of a rule over `h`."""
+    make, kind = SCALAR[name]
+    data, likelihood = targets_like(kind), make()
+    model = toy(data, likelihood=likelihood, nodes=9)
+    model.posterior.q_mu.assign(0.4 * model.posterior.q_mu)
+    terms = []
+    for d, own in enumerate(data.outputs):
+        h, w = nodes(model.latent_mean.numpy()[d], model.latent_var.numpy()[d], 9)
+        means, covs = dense_moments(model, table(data, d), h, K_X)
+        var = np.diagonal(covs, axis1=1, axis2=2)
+        rule = likelihood.variational_expectations
+        rows = [rule(np.zeros((len(m), 0)), m[:, None], v[:, None], own.Y) for m, v in zip(means, var, strict=True)]
+        terms.append(float(np.sum(w @ np.array(rows))))
+    np.testing.assert_allclose(model.data_terms(data), terms, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.elbo(data), sum(terms) - model.kl_inducing() - tf.reduce_sum(model.kl_latent()), rtol=1e-5
+    )
+    y = model.predict_y_samples([0.5], 0, samples=20_000, seed=1, replica=1).numpy()[:, 0, 0]
+    mean, var = (float(a[0, 0]) for a in model.predict_y([0.5], 0, replica=1))
+    if np.isfinite(var):
+        assert abs(y.mean() - mean) < 6 * np.sqrt(var / len(y))
+    assert all(np.isfinite(v).all() for v in model.predict_log_density(data).values())
+
+
+def test_parameters_of_other_likelihoods_may_differ_by_output():
+    """Output by output, against models whose likelihood has that output's scale for all."""
+    data, scales = uneven_data(), np.linspace(0.3, 1.5, 5)
+    model = toy(data, likelihood=gpflow.likelihoods.StudentT(scales))
+    terms, densities = model.data_terms(data).numpy(), model.predict_log_density(data)
+    mean, var = (a.numpy() for a in model.predict_y([0.5, 1.5], replica=1))
+    draws = model.predict_y_samples([0.5, 1.5], samples=3, seed=2, replica=1).numpy()
+    for d, scale in enumerate(scales):
+        one = toy(data, likelihood=gpflow.likelihoods.StudentT(scale))
+        np.testing.assert_allclose(terms[d], one.data_terms(data)[d], rtol=1e-10)
+        np.testing.assert_allclose(densities[data.names[d]], one.predict_log_density(data)[data.names[d]], rtol=1e-10)
+        for found, truth in zip((mean, var), one.predict_y([0.5, 1.5], replica=1), strict=True):
+            np.testing.assert_allclose(found[:, d], truth[:, d], rtol=1e-10)
+        np.testing.assert_allclose(
+            draws[..., d], one.predict_y_samples([0.5, 1.5], samples=3, seed=2, replica=1)[..., d], rtol=1e-10
+        )
+    source = model.batches(data, 2, seed=3)
+    average = np.mean([tf.reduce_sum(model.data_terms(source(s))) for s in range(5)])
+    np.testing.assert_allclose(average, terms.sum(), rtol=1e-9)
+
+
 def test_predictions_of_counts_equal_monte_carlo():
     data = counts("Poisson")
     model = toy(data, likelihood=gpflow.likelihoods.Poisson(), nodes=15)
-    model.q_mu.assign(0.4 * model.q_mu)
+    model.posterior.q_mu.assign(0.4 * model.posterior.q_mu)
     mean, var = (a.numpy()[:, 0] for a in model.predict_y([0.5, 2.0], 0, replica=1))
     f = model.predict_f_samples([0.5, 2.0], 0, samples=100_000, seed=1, replica=1).numpy()[..., 0]
     y = np.random.default_rng(0).poisson(np.exp(f))
     assert np.all(np.abs(y.mean(0) - mean) < 5 * y.std(0) / np.sqrt(len(y)))
     np.testing.assert_allclose(y.var(0), var, rtol=0.25)
-    assert not model.noise.trainable
+    with pytest.raises(ValueError, match="Poisson, which has no noise"):
+        _ = model.noise
 
 
 def test_targets_that_a_likelihood_does_not_know_are_refused():
@@ -765,7 +865,7 @@ def test_a_run_in_two_parts_has_the_history_of_one(tmp_path):
             checkpoint=tmp_path / "run.npz",
         )  # fmt: skip
     np.testing.assert_array_equal(history.elbo, expected)
-    np.testing.assert_array_equal(model.q_mu, whole.q_mu)
+    np.testing.assert_array_equal(model.posterior.q_mu, whole.posterior.q_mu)
 
 
 def test_lbfgs_raises_the_bound():
@@ -775,6 +875,16 @@ def test_lbfgs_raises_the_bound():
     assert float(model.elbo(data)) > before + 1
     assert history.status == "finished"
     assert str(history)
+
+
+@pytest.mark.parametrize("make", [NaturalAdam, FNG])
+def test_natural_gradients_are_refused_with_what_to_use_instead(make):
+    """A natural step on the Gaussian of all inducing variables would leave the Kronecker family."""
+    model, data = tiny()
+    before = model.posterior.q_mu.numpy()
+    with pytest.raises(ValueError, match=r"Use\s+Adam\(\)"):
+        fit(model, data, steps=1, optimizer=make(), progress=False)
+    np.testing.assert_array_equal(model.posterior.q_mu, before)
 
 
 def test_lbfgs_refuses_mini_batches():
@@ -813,7 +923,9 @@ def test_print_summary_lists_every_parameter(capsys):
     model, _ = tiny()
     print_summary(model)
     said = capsys.readouterr().out
-    for name in ("latent_mean", "latent_var", "latent_inducing", "noise", "q_mu", "q_sqrt_x", "q_sqrt_h", "inducing.Z"):
+    for name in ("latent_mean", "latent_var", "latent_inducing", "likelihood.variance", "inducing.Z"):
+        assert f"LatentMOGP.{name}" in said
+    for name in ("posterior.q_mu", "posterior.q_sqrt_x", "posterior.q_sqrt_h"):
         assert f"LatentMOGP.{name}" in said
 
 
@@ -859,6 +971,8 @@ def parts(**changes):
     [
         ({"latent_kernel": Matern32()}, TypeError, "Matern32.*SquaredExponential"),
         ({"likelihood": gpflow.likelihoods.Softmax(3)}, TypeError, "Softmax reads several functions"),
+        ({"likelihood": gpflow.likelihoods.Gaussian(scale=gpflow.functions.Linear())}, TypeError, "of the inputs"),
+        ({"likelihood": Gaussian([0.1, 0.2])}, ValueError, r"variance of Gaussian has the shape \(2,\).*each of 3"),
         ({"latent_inducing": np.zeros((2, 3))}, ValueError, "have 3 columns, latent means 2"),
         ({"names": ["a", "b"]}, ValueError, r"2 names \(a, b\) for 3 outputs"),
         ({"nodes": 0}, ValueError, "nodes=0"),

@@ -56,7 +56,7 @@ def test_starting_gives_the_values_of_a_model_built_from_trained_parts(kind):
     start(model, data)
     parts = {"kernel": hierarchical(levels_of(), 1), "points": replica_points(data, 2), "likelihood": None}
     assert_same(model, latent_model(data, kind, **parts, **SIZES))
-    assert np.abs(read_values(model)[".q_mu"]).max() > 0.1
+    assert np.abs(read_values(model)[".posterior.q_mu"]).max() > 0.1
 
 
 def test_fit_starts_a_model_once():

@@ -28,7 +28,7 @@ def told_apart(data: MultiOutputData) -> MultiOutputData:
 
 def randomised(model: LatentMOGP) -> LatentMOGP:
     rng = np.random.default_rng(1)
-    model.q_mu.assign(rng.normal(size=model.q_mu.shape))
+    model.posterior.q_mu.assign(rng.normal(size=model.posterior.q_mu.shape))
     model.latent_mean.assign(rng.normal(size=model.latent_mean.shape))
     return model
 
@@ -86,7 +86,7 @@ def test_joint_draws_of_all_outputs_have_the_covariance_between_them(models):
     Zx = model.inducing.inputs.numpy()
     Lx = np.linalg.cholesky(model.kernel(Zx).numpy() + 1e-6 * np.eye(len(Zx)))
     a = np.linalg.solve(Lx, model.kernel(Zx, where).numpy())
-    T_x, T_h = model.q_sqrt_x.numpy(), model.q_sqrt_h.numpy()
+    T_x, T_h = model.posterior.q_sqrt_x.numpy(), model.posterior.q_sqrt_h.numpy()
     expected = (
         K(h).numpy()[0, 1] * model.kernel(where).numpy()[0, 1]
         - (k[:, 0] @ k[:, 1]) * (a[:, 0] @ a[:, 1])

@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from mogp.data import MultiOutputData, Output
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
+from mogp.likelihoods import Gaussian
 from mogp.models import LatentMOGP, add_outputs
 
 LEVELS = ((1.0, 1.5), (0.2, 1.0))
@@ -36,16 +37,16 @@ def known(seed: int = 3) -> tuple[LatentMOGP, MultiOutputData, np.ndarray]:
     kernels = [gpflow.kernels.Matern32(variance=v, lengthscales=s) for v, s in LEVELS]
     model = LatentMOGP(
         hierarchical(kernels, 1), SquaredExponential(lengthscales=[1.0]), ReplicaPoints(X[:, :1], X[:, 1]), Z,
-        H[:12], 1e-4, noise=NOISE,
+        H[:12], 1e-4, likelihood=Gaussian(np.full(12, NOISE)),
     )  # fmt: skip
     factors = model.factors()
     A = np.linalg.solve(factors.L_x.numpy(), K_X(X, X))
     B = factors.root.numpy() @ np.exp(-0.5 * (Z - H[:12].T) ** 2)
     G = np.kron(B @ B.T, A @ A.T) / NOISE + np.eye(5 * 24)
     mean = np.linalg.solve(G, (A @ Y[:, :12] @ B.T / NOISE).reshape(-1, order="F"))
-    model.q_mu.assign(mean.reshape(24, 5, order="F"))
-    model.q_sqrt_x.assign(0.05 * np.eye(24))
-    model.q_sqrt_h.assign(np.eye(5))
+    model.posterior.q_mu.assign(mean.reshape(24, 5, order="F"))
+    model.posterior.q_sqrt_x.assign(0.05 * np.eye(24))
+    model.posterior.q_sqrt_h.assign(np.eye(5))
     new = MultiOutputData.from_arrays(X[:, :1], Y[:, 12:], names=["new"], replica=X[:, 1].astype(int))
     return model, new, F[:, 12]
 
@@ -78,8 +79,8 @@ def test_nothing_that_was_learned_changes():
     after = found.predict_y(x, replica=1)
     for one, other in zip(before, after, strict=True):
         np.testing.assert_allclose(other[:, :12], one, rtol=1e-12)
-    found.q_mu.assign(0 * found.q_mu)
-    np.testing.assert_array_equal(model.q_mu, values[".q_mu"])
+    found.posterior.q_mu.assign(0 * found.posterior.q_mu)
+    np.testing.assert_array_equal(model.posterior.q_mu, values[".posterior.q_mu"])
 
 
 def test_the_latent_variable_found_is_the_best_of_its_part_of_the_bound():
@@ -87,7 +88,7 @@ def test_the_latent_variable_found_is_the_best_of_its_part_of_the_bound():
     model, new, _ = known()
     few = new.take({"new": [1, 9, 16]})
     found = add_outputs(model, few)
-    alone = model.with_outputs(["new"], np.zeros((1, 1)), np.ones((1, 1)), np.array([NOISE]))
+    alone = model.with_outputs(["new"], np.zeros((1, 1)), np.ones((1, 1)), Gaussian([NOISE]))
 
     def loss(at: np.ndarray) -> float:
         alone.latent_mean.assign([[at[0]]])
@@ -154,3 +155,23 @@ def test_the_default_noise_is_the_median_of_those_known():
     found = add_outputs(model, new, candidates=4, restarts=1, steps=3)
     np.testing.assert_allclose(found.noise.numpy()[-1], np.median(model.noise.numpy()), rtol=1e-6)
     assert tf.reduce_all(found.latent_var > 0)
+
+
+def test_outputs_that_share_one_noise_go_on_sharing_it():
+    data = uneven_data()
+    new = MultiOutputData.from_list([([0.5], [1.0])], names=["new"], replicas=[[1]])
+    model = toy(data, likelihood=Gaussian(0.3))
+    found = add_outputs(model, new, candidates=4, restarts=1, steps=3)
+    assert found.noise.numpy() == pytest.approx(0.3)
+    for likelihood in (Gaussian(0.3), gpflow.likelihoods.StudentT()):
+        with pytest.raises(ValueError, match=r"no output has noise of its own.*Leave noise out"):
+            add_outputs(toy(data, likelihood=likelihood), new, noise=0.1)
+
+
+def test_other_parameters_that_differ_by_output_start_at_the_median_too():
+    data, scales = uneven_data(), np.linspace(0.3, 1.5, 5)
+    new = MultiOutputData.from_list([([0.5], [1.0])], names=["new"], replicas=[[1]])
+    model = toy(data, likelihood=gpflow.likelihoods.StudentT(scales))
+    found = add_outputs(model, new, candidates=4, restarts=1, steps=3)
+    np.testing.assert_allclose(found.likelihood.scale, [*scales, 0.9], rtol=1e-6)
+    np.testing.assert_allclose(model.likelihood.scale, scales, rtol=1e-12)
