@@ -75,6 +75,15 @@ class Scaling:
         untouched = not self.centre.any() and (self.width == 1).all()
         return X if untouched else (X - self.centre.astype(_kind(X))) / self.width.astype(_kind(X))
 
+    def joined(self, other: Scaling) -> Scaling:
+        """The units of these outputs and, after them, of others.
+
+        Args:
+            other: of the same inputs.
+        """
+        location = np.concatenate([self.location, other.location])
+        return replace(self, location=location, scale=np.concatenate([self.scale, other.scale]))
+
     def data(self, data: MultiOutputData) -> MultiOutputData:
         r"""The data with $\tilde x$ and $\tilde y$; data that are so already are given back.
 

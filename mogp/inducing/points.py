@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Self
 
 import gpflow
 import numpy as np
@@ -55,7 +56,7 @@ class InducingPoints(gpflow.Module):
             raise ValueError(f"{int((~np.isfinite(values)).sum())} inducing inputs are not finite.")
         self.Z = gpflow.Parameter(values)
 
-    def moved(self, place: Callable[[Array], Array]) -> InducingPoints:
+    def moved(self, place: Callable[[Array], Array]) -> Self:
         """The same points in other units.
 
         Args:
@@ -64,7 +65,7 @@ class InducingPoints(gpflow.Module):
         >>> InducingPoints([[0.0], [2.0]]).moved(lambda Z: Z / 2).Z.numpy().tolist()
         [[0.0], [1.0]]
         """
-        moved: InducingPoints = gpflow.utilities.deepcopy(self)
+        moved: Self = gpflow.utilities.deepcopy(self)
         moved.Z.assign(place(self.Z.numpy()))
         return moved
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Self
 
 import gpflow
 import numpy as np
@@ -60,13 +61,13 @@ class SubspacePoints(InducingPoints):
         self.basis = gpflow.Parameter(directions) if train_basis else fixed
         self._gram = None if train_basis else tf.linalg.matmul(fixed, fixed, transpose_b=True)
 
-    def moved(self, place: Callable[[Array], Array]) -> SubspacePoints:
+    def moved(self, place: Callable[[Array], Array]) -> Self:
         """The same coordinates: they are in the units of the basis.
 
         Args:
             place: see `InducingPoints.moved`.
         """
-        moved: SubspacePoints = gpflow.utilities.deepcopy(self)
+        moved: Self = gpflow.utilities.deepcopy(self)
         return moved
 
     @property

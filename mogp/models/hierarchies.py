@@ -23,9 +23,11 @@ from mogp.likelihoods import Gaussian
 from mogp.models.choices import (
     KernelChoice,
     LevelKernels,
+    ScalingChoice,
     chosen_kernels,
     chosen_levels,
     chosen_points,
+    in_units,
 )
 from mogp.models.latent import LatentMOGP
 from mogp.models.latent_start import Start, check_start, latent_model, trained_start
@@ -48,6 +50,7 @@ def hmogp_lv(
     start: Start = "pca",
     nodes: int = 7,
     noise: npt.ArrayLike | None = None,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentMOGP:
     r"""Hierarchical multi-output GP with latent variables (Ma, Leroy and Álvarez; Ma, chapter 5).
@@ -75,8 +78,10 @@ def hmogp_lv(
             three levels or more.
         start: of the latent variables: "pca" of the smoothed outputs, "gplvm" on them, "random".
         nodes: see `LatentMOGP`.
-        noise: start value of the noise variances, `[D]` or one number; None for those that fit the
-            other start values best.
+        noise: start value of the noise variances of scaled targets, `[D]` or one number; None for
+            those that fit the other start values best.
+        scaling: as in `hetmogp_lmc`. Outputs that share functions are compared by shape, each in
+            units of its own spread; None compares them by their values.
         seed: of the start values.
 
     >>> import numpy as np
@@ -95,6 +100,7 @@ def hmogp_lv(
             "replicas that are nested in outputs have no tree in common. Give replicas that are"
             " crossed with outputs (nested=False), or leave tree out."
         )
+    data = _scaled(scaling, data, likelihood)
     levels = chosen_levels(kernel, _depth(tree), data.X)
     on_x = hierarchical(levels, data.input_dim, tree)
     return _latent(
@@ -114,6 +120,7 @@ def lvmogp(
     start: Start = "pca",
     nodes: int = 7,
     noise: npt.ArrayLike | None = None,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentMOGP:
     r"""Latent-variable multi-output GP (Dai, Álvarez and Lawrence 2017): replicas are repeated
@@ -134,6 +141,7 @@ def lvmogp(
         start: see `hmogp_lv`; what takes training is found by `mogp.fit` before its first step.
         nodes: see `LatentMOGP`.
         noise: start value of the noise variances, as for `hmogp_lv`.
+        scaling: as for `hmogp_lv`.
         seed: of the start values.
 
     >>> import numpy as np
@@ -145,7 +153,7 @@ def lvmogp(
     >>> model.latent_inducing.shape.as_list(), model.noise.numpy().round(3).tolist()
     ([2, 2], [0.1, 0.1, 0.1])
     """
-    data = replace(data, nested=False)
+    data = _scaled(scaling, replace(data, nested=False), likelihood)
 
     def default() -> list[Kernel]:
         return [SquaredExponential(lengthscales=start_lengthscales(data.X, "range"))]
@@ -166,6 +174,7 @@ def hgp_ind(
     kernel: LevelKernels = None,
     tree: npt.ArrayLike | None = None,
     noise: float = 0.1,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> ReplicaMOGP:
     r"""Hierarchical GPs, one for each output, with inducing inputs that carry replica numbers
@@ -183,7 +192,8 @@ def hgp_ind(
         kernel: on the inputs, copied for each output: a kernel for all levels, or a sequence from
             the root of the hierarchy to the replicas; Matérn-3/2 if None.
         tree: see `hmogp_lv`.
-        noise: start value of the noise variances.
+        noise: start value of the noise variances of scaled targets.
+        scaling: as in `hetmogp_lmc`.
         seed: nothing is drawn; accepted so that all constructors can be called alike.
 
     >>> import numpy as np
@@ -197,19 +207,22 @@ def hgp_ind(
     >>> model.inducing.Z.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
     ([2, 2, 1], [1, 2])
     """
-    data = replace(data, nested=False)
+    data = _scaled(scaling, replace(data, nested=False), None)
     D, P = data.num_outputs, data.input_dim
     if isinstance(inducing, int):
         fullest = int(np.argmax(data.sizes))
         shown = [d if data.sizes[d] else fullest for d in range(D)]
-        inducing = _sets([replica_points(_only(data, d), inducing) for d in shown])
+        points = _sets([replica_points(_only(data, d), inducing) for d in shown])
+    else:
+        points = _points(data, inducing)
     own = [hierarchical(chosen_levels(kernel, _depth(tree), data.X), P, tree) for _ in range(D)]
     return ReplicaMOGP(
         prior=Independent(own),
-        inducing=inducing,
+        inducing=points,
         posterior=Full(whiten=True),
         likelihood=[Gaussian(variance=noise) for _ in data.names],
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 
@@ -220,6 +233,7 @@ def lmc_stacked(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     noise: float = 0.1,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> ReplicaMOGP:
     """LMC that takes replicas for repeated observations of one function: the flat baseline of
@@ -236,7 +250,8 @@ def lmc_stacked(
         inducing: inducing inputs in each set, or the points.
         kernel: of a latent GP, copied for each, or a function that makes one; squared exponential
             with unit variance if None.
-        noise: start value of the noise variances.
+        noise: start value of the noise variances of scaled targets.
+        scaling: as in `hetmogp_lmc`.
         seed: of the start values.
 
     >>> import numpy as np
@@ -250,7 +265,12 @@ def lmc_stacked(
     >>> model.inducing.Z.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
     ([1, 3, 1], [1, 2])
     """
-    flat = chosen_points(inducing, lambda count: kmeans_points(data, count, seed=seed)).Z.numpy()
+    data = _scaled(scaling, data, None)
+
+    def make(count: int) -> InducingPoints:
+        return kmeans_points(data, count, seed=seed)
+
+    flat = chosen_points(inducing, make, data.scaled_by).Z.numpy()
     Z = np.repeat(flat[None], latents, axis=0) if flat.ndim == 2 else flat
     length = start_lengthscales(data.X, "range")
     kernels = chosen_kernels(kernel, latents, lambda: unit_kernels(latents, data.input_dim, length))
@@ -264,6 +284,7 @@ def lmc_stacked(
         posterior=Full(whiten=True),
         likelihood=[Gaussian(variance=noise) for _ in data.names],
         names=data.schema,
+        scaling=data.scaled_by,
     )
 
 
@@ -294,12 +315,12 @@ class ReplicaMOGP(ReplicatedMOGP, SparseMOGP):
 
     def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> Any:
         """Batches with the replica number as last column of the inputs."""
-        return replica_as_input(data).batches(size, seed)
+        return replica_as_input(self.scaled(data)).batches(size, seed)
 
     def _batch(self, data: Any) -> Any:
         if isinstance(data, MultiOutputData):
             self.check(data)
-            return replica_as_input(data).full()
+            return replica_as_input(self.scaled(data)).full()
         return data
 
     def check(self, data: Any) -> None:
@@ -351,9 +372,17 @@ def _latent(
     return model
 
 
+def _scaled(
+    scaling: ScalingChoice, data: MultiOutputData, likelihood: Likelihood | None
+) -> MultiOutputData:
+    kind = Gaussian() if likelihood is None else likelihood
+    return in_units(scaling, data, [kind] * data.num_outputs)
+
+
 def _points(data: MultiOutputData, inducing: int | ReplicaPoints) -> ReplicaPoints:
     if isinstance(inducing, ReplicaPoints):
-        return inducing
+        units = data.scaled_by
+        return inducing if units is None else inducing.moved(units.inputs)
     if isinstance(inducing, bool) or not isinstance(inducing, int):
         raise TypeError(
             f"inducing is a {type(inducing).__name__}; expected how many rows of each output become"

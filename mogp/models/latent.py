@@ -14,7 +14,7 @@ from gpflow.kernels import Kernel, SquaredExponential
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import positive
 
-from mogp.data import MultiOutputData, Names, Schema
+from mogp.data import MultiOutputData, Names, Scaling, Schema
 from mogp.data.padded import BatchSize, PaddedBatch, PaddedSource
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import KernelStack, parameters_read_once
@@ -76,6 +76,7 @@ class LatentMOGP(PredictsLatents):
         names: of the outputs, or `data.schema`: see `SparseMOGP`.
         nodes: of the Gauss-Hermite rule over each latent dimension (from four dimensions on, 64
             quasi-random points).
+        scaling: see `SparseMOGP`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -102,8 +103,10 @@ class LatentMOGP(PredictsLatents):
         likelihood: Likelihood | None = None,
         names: Names = None,
         nodes: int = 7,
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
+        self.scaling = scaling
         if not isinstance(latent_kernel, SquaredExponential):
             raise TypeError(
                 f"the kernel on latent variables is a {type(latent_kernel).__name__}; expectations"
@@ -182,14 +185,13 @@ class LatentMOGP(PredictsLatents):
             f" {self.latent_inducing.shape[0]} latent points",
             "posterior": "Kronecker, whitened, and a Gaussian for each latent variable",
             "likelihood": type(self.likelihood).__name__,
-            "units": "those of the data",
         }
 
     # --- the bound
 
     def batches(self, data: MultiOutputData, size: BatchSize = None, seed: int = 0) -> PaddedSource:
         """Mini-batches for `fit`: `size` outputs a step, or (outputs, rows of each)."""
-        return PaddedSource(data, size, seed)
+        return PaddedSource(self.scaled(data), size, seed)
 
     def elbo(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
         """The evidence lower bound, estimated on a batch (exact on all the data)."""
@@ -199,6 +201,7 @@ class LatentMOGP(PredictsLatents):
                 data_term(batch, self._at, *self._of(batch.outputs), self.nodes)
                 - self.kl_inducing()
                 - batch.scale * tf.reduce_sum(self.kl_latent(batch.outputs))
+                - self.jacobian(data)
             )
 
     def data_terms(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
@@ -223,7 +226,8 @@ class LatentMOGP(PredictsLatents):
         return self.posterior.factorise(K_x, self.latent_kernel(self.latent_inducing))
 
     def best_noise(self, data: PaddedBatch | MultiOutputData) -> tf.Tensor:
-        r"""The noise variances that maximise the bound with everything else as it is, `[B]`.
+        r"""The noise variances (of scaled targets) that maximise the bound with everything else as
+        it is, `[B]`.
 
         $\sigma_d^2 = \frac1{N_d}\sum_n \mathbb E_q (y_{dn} - f_{dn})^2$, for Gaussian targets; what
         it was, for an output without rows.
@@ -297,7 +301,7 @@ class LatentMOGP(PredictsLatents):
         A = tf.linalg.triangular_solve(factors.L_x, self.inducing.Kuf(self.kernels, batch.X)[0])
         diagonal = self.kernels.K_diag(batch.X)[0]
         term = collapsed_term(batch.Y, factors, A, diagonal, latents, noise)
-        return term - tf.reduce_sum(self.kl_latent())
+        return term - tf.reduce_sum(self.kl_latent()) - self.jacobian(data)
 
     # --- the outputs
 
@@ -313,6 +317,7 @@ class LatentMOGP(PredictsLatents):
         mean: npt.NDArray[Any],
         var: npt.NDArray[Any],
         likelihood: Likelihood | None = None,
+        scaling: Scaling | None = None,
     ) -> LatentMOGP:
         """A copy with other outputs: nothing else that was learned changes.
         `mogp.models.add_outputs` finds them.
@@ -322,6 +327,7 @@ class LatentMOGP(PredictsLatents):
             mean: of their latent variables, `[D, Q_H]`.
             var: of their latent variables, `[D, Q_H]`.
             likelihood: of their targets; the present one if None.
+            scaling: their units.
         """
         copy = gpflow.utilities.deepcopy(self)
         made = LatentMOGP(
@@ -334,6 +340,7 @@ class LatentMOGP(PredictsLatents):
             likelihood=copy.likelihood if likelihood is None else likelihood,
             names=names,
             nodes=self.nodes,
+            scaling=scaling,
         )
         made.posterior = copy.posterior
         return made

@@ -125,24 +125,21 @@ class PredictsLatents(ReplicatedMOGP):
         e = tf.tensordot(weights, y_var + tf.square(y_mean), [[0], [1]])
         return Marginals(tf.transpose(m), tf.transpose(e - tf.square(m)))
 
-    def predict_log_density(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
-        """Log predictive density of every observed target, `[N_d]` for each output by name.
-
-        The density is a mixture over `q(h)`, by the rule with `nodes` nodes. (The documents score
-        Gaussian outputs by a normal density with the two moments of `predict_y`.)
+    def _log_densities(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
+        """The density is a mixture over `q(h)`, by the rule with `nodes` nodes. (The documents
+        score Gaussian outputs by a normal density with the two moments of `predict_y`.)
         """
-        source = PaddedSource(self.aligned(data))
+        source = PaddedSource(data)
         batch = source(0)
         latents, likelihood = self._of(batch.outputs)
         f, weights = over_latents(*at_rows(self._at, batch), latents, self.nodes)
         Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
         density = on_rows(likelihood, "predict_log_density", f, Y)
         mixed = tf.reduce_logsumexp(density + tf.math.log(weights)[:, None], 1)
-        found = {
+        return {
             name: mixed[d, :size]
             for d, (name, size) in enumerate(zip(self.names, source.sizes, strict=True))
         }
-        return self.of_data(found, data)
 
     def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
         """A latent variable for each output, then curves of all of them together."""

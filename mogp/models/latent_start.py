@@ -84,7 +84,7 @@ def latent_model(
     own = Gaussian(level) if likelihood is None else likelihood
     model = LatentMOGP(
         kernel, latent_kernel, points, found.Z, found.mean, found.var,
-        likelihood=own, names=data.schema, nodes=nodes,
+        likelihood=own, names=data.schema, nodes=nodes, scaling=data.scaled_by,
     )  # fmt: skip
     if smoothed is not None:
         explain(model, smoothed.F, smoothed.known)

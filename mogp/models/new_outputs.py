@@ -4,11 +4,13 @@ points.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import Array, MultiOutputData, Scaling
 from mogp.data.padded import PaddedBatch
 from mogp.errors import UnsupportedError
 from mogp.models.latent import LatentMOGP
@@ -39,8 +41,9 @@ def add_outputs(
     Args:
         model: trained.
         data: the new outputs only, under names of their own; replicas are crossed with outputs.
-        noise: noise variances of the new outputs, where targets are Gaussian and outputs differ in
-            noise; the median of those known if None, as a few points hardly tell.
+        noise: noise variances of the new outputs (of scaled targets), where targets are Gaussian
+            and outputs differ in noise; the median of those known if None, as a few points hardly
+            tell. Their units are the median of those known, too.
         candidates: start values that are looked at.
         restarts: start values that are optimised.
         steps: iterations of L-BFGS.
@@ -75,13 +78,14 @@ def add_outputs(
             f"candidates={candidates}, restarts={restarts}, steps={steps}; all must be at least 1."
         )
     D, Q, rng = data.num_outputs, model.latent_dim, np.random.default_rng(seed)
-    level = _new_values(model, D, noise)
-    alone = with_values(model.likelihood, level)
-    model.with_outputs(data.names, np.zeros((D, Q)), np.ones((D, Q)), alone).check(data)
+    level, units = _new_values(model, D, noise), _new_units(model.scaling, D)
+    likelihood = with_values(model.likelihood, level)
+    alone = model.with_outputs(data.names, np.zeros((D, Q)), np.ones((D, Q)), likelihood, units)
+    alone.check(data)
     known = model.latent_mean.numpy()
     known = known[rng.permutation(len(known))[: (candidates + 1) // 2]]
     starts = np.concatenate([known, rng.standard_normal((candidates - len(known), Q))])
-    whole = model.batches(data)(0)
+    whole = alone.batches(data)(0)
 
     first, _ = _scores(
         _trial(model, np.tile(starts, (D, 1, 1)), level), _repeated(whole, len(starts)), D
@@ -105,7 +109,16 @@ def add_outputs(
                 for name, known in by_output(model.likelihood).items()
             },
         ),
+        None if model.scaling is None or units is None else model.scaling.joined(units),
     )
+
+
+def _new_units(known: Scaling | None, outputs: int) -> Scaling | None:
+    """Units of new outputs: in the middle of those known, as a few points hardly tell."""
+    if known is None:
+        return None
+    location, scale = (np.full(outputs, np.median(a)) for a in (known.location, known.scale))
+    return replace(known, location=location, scale=scale)
 
 
 def _new_values(
