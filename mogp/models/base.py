@@ -26,6 +26,7 @@ from mogp.data import (
 from mogp.data.batches import input_rows
 from mogp.errors import UnsupportedError
 from mogp.models import tables
+from mogp.models.given import Predictor, known_values
 from mogp.models.points import read_points
 from mogp.models.stages import Stage
 from mogp.optimizers import Problem
@@ -37,7 +38,7 @@ Given = Mapping[str, npt.ArrayLike] | None
 QUANTILES = (0.025, 0.5, 0.975)
 
 
-class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
+class MOGP(Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     """A model of outputs with names, over inputs of `P` columns.
 
     Every model is trained by `mogp.fit`, asked by the methods below, and saved by `mogp.save`. A
@@ -45,8 +46,8 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
     instead.
 
     A family says how it is trained (`check`, `elbo`, and where it needs to `batches`, `stages`) and
-    how it predicts (the methods that begin with an underscore): they read inputs `X` as the kernels
-    do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column.
+    how it predicts (`Predictor`, and `_conditioned` for `given=`): these methods read inputs `X` as
+    the kernels do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column.
 
     Attributes:
         schema: names of outputs, input columns and classes: those of the data the model was built
@@ -204,13 +205,13 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             Xnew: where.
             output: only the `J_d` functions of this output; all `J` if None.
             replica: for models with replicas the number of one, or `[N]` of them; 0 if None.
-            given: values `[N]` of outputs that are known at these rows, by name, for models that
-                can be conditioned on them.
+            given: values `[N]` of outputs that are known at these rows, by name, NaN where one is
+                not: predictions are conditioned on all of them jointly. See `mogp.models.given`.
             full_cov: covariances between rows, `[J, N, N]`, in place of variances.
         """
-        self._refuse_given(given)
+        X = self.at(Xnew, replica)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        return self._predict_f(self.at(Xnew, replica), outputs, full_cov)
+        return self._told(X, given)._predict_f(X, outputs, full_cov)
 
     @check_shapes("return.mean: [N, T]", "return.var: [N, T]")
     def predict_y(
@@ -229,10 +230,10 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             Xnew: where.
             output: only this one.
             replica: see `predict_f`.
-            given: see `predict_f`.
+            given: see `predict_f`; a target that is given is predicted as itself, with variance 0.
         """
-        self._refuse_given(given)
-        return self._predict_y(self.at(Xnew, replica), self._wanted(output))
+        X = self.at(Xnew, replica)
+        return self._told(X, given)._predict_y(X, self._wanted(output))
 
     @abstractmethod
     def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
@@ -249,6 +250,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         seed: int = 0,
         *,
         replica: Replica = None,
+        given: Given = None,
     ) -> tf.Tensor:
         """Draws `[samples, N, J]` of the latent functions at `Xnew`, joint over rows and functions.
 
@@ -258,10 +260,12 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             samples: how many.
             seed: the same gives the same draws.
             replica: see `predict_f`.
+            given: see `predict_f`.
         """
         _check_samples(samples)
+        X = self.at(Xnew, replica)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        return self._draw_f(self.at(Xnew, replica), outputs, samples, seed)
+        return self._told(X, given)._draw_f(X, outputs, samples, seed)
 
     @check_shapes("return: [S, N, T]")
     def predict_y_samples(
@@ -272,6 +276,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         seed: int = 0,
         *,
         replica: Replica = None,
+        given: Given = None,
     ) -> tf.Tensor:
         """Draws `[samples, N, T]` of the targets at `Xnew`, joint over rows; labels for classes.
 
@@ -284,9 +289,11 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             samples: how many.
             seed: the same gives the same draws.
             replica: see `predict_f`.
+            given: see `predict_y`.
         """
         _check_samples(samples)
-        return self._draw_y(self.at(Xnew, replica), self._wanted(output), samples, seed)
+        X = self.at(Xnew, replica)
+        return self._told(X, given)._draw_y(X, self._wanted(output), samples, seed)
 
     def predict_classes(
         self, Xnew: Any, output: int | str = 0, *, replica: Replica = None
@@ -304,6 +311,7 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
         seed: int = 0,
         *,
         replica: Replica = None,
+        given: Given = None,
     ) -> pd.DataFrame:
         """Predictions of targets as a long table, a row for each row of `Xnew` and target.
 
@@ -318,11 +326,12 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             samples: how many draws.
             seed: of the draws.
             replica: see `predict_f`.
+            given: see `predict_y`.
         """
         X = self.at(Xnew, replica)
         rows = Xnew.index if isinstance(Xnew, pd.DataFrame | pd.Series) else None
-        wanted = self._wanted(output)
-        return tables.predicted(self, X, wanted, rows, tables.Spread(quantiles, samples, seed))
+        spread, told = tables.Spread(quantiles, samples, seed), self._told(X, given)
+        return tables.predicted(self, X, self._wanted(output), rows, spread, told)
 
     def predictions(
         self,
@@ -345,25 +354,17 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
 
     # --- what a family adds
 
-    @abstractmethod
-    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
-        """Marginals of the functions of some outputs."""
+    def _told(self, X: tf.Tensor, given: Given) -> Predictor:
+        """What predicts at `X`: the model, or in its place what knows some targets there."""
+        known = known_values(given or {}, self.index, X.shape[0])
+        return self._conditioned(X, known) if known else self
 
-    @abstractmethod
-    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        """Mean and variance of the targets of some outputs."""
-
-    @abstractmethod
-    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        """Joint draws of the functions of some outputs."""
-
-    @abstractmethod
-    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        """Draws of the targets of some outputs, joint over rows."""
-
-    @abstractmethod
-    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
-        """Draws of the targets of one output, each row by itself: for quantiles."""
+    def _conditioned(self, X: tf.Tensor, known: Mapping[int, Array]) -> Predictor:
+        """Predictions at `X`, given targets `[N]` of some outputs there, NaN where not known."""
+        raise self.unsupported(
+            "cannot be conditioned on outputs at new rows",
+            "Add them to the training data, or use a chain (GPAR, gplar).",
+        )
 
     # --- inputs and data
 
@@ -432,13 +433,6 @@ class MOGP(BayesianModel, ExternalDataTrainingLossMixin):
             instead: what to use.
         """
         return UnsupportedError(f"{type(self).__name__} {what}. {instead}")
-
-    def _refuse_given(self, given: Given) -> None:
-        if given is not None:
-            raise self.unsupported(
-                "cannot be conditioned on outputs at new rows",
-                "Add them to the training data, or use a chain (GPAR, gplar).",
-            )
 
 
 def _check_samples(samples: int) -> None:

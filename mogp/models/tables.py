@@ -18,6 +18,7 @@ from mogp.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from mogp.models.base import MOGP
+    from mogp.models.given import Predictor
 
 _ROWS_AT_ONCE = 8192
 _NUMBERS_AT_ONCE = 1 << 20
@@ -50,7 +51,12 @@ def target_count(model: MOGP, output: int) -> int:
 
 
 def predicted(
-    model: MOGP, X: tf.Tensor, outputs: Sequence[int], rows: Any, spread: Spread
+    model: MOGP,
+    X: tf.Tensor,
+    outputs: Sequence[int],
+    rows: Any,
+    spread: Spread,
+    told: Predictor | None = None,
 ) -> pd.DataFrame:
     """The table of `MOGP.predict`.
 
@@ -60,19 +66,22 @@ def predicted(
         outputs: which.
         rows: labels of the rows; 0, 1, … if None.
         spread: of the quantiles.
+        told: what predicts in place of the model, for all these rows at once.
     """
     _check_quantiles(spread.quantiles)
     parts = []
+    told = model if told is None else told
+    size = _ROWS_AT_ONCE if told is model else max(X.shape[0], 1)
     targets = {d: model.targets(d) for d in outputs}
     _check_size(X.shape[0] * sum(map(len, targets.values())))
-    for start in range(0, max(X.shape[0], 1), _ROWS_AT_ONCE):
-        block = _rows(X, start, _ROWS_AT_ONCE)
+    for start in range(0, max(X.shape[0], 1), size):
+        block = _rows(X, start, size)
         where = np.arange(start, start + block.shape[0])
         labels = where if rows is None else rows[where]
         for d in outputs:
-            mean, var = (np.asarray(a) for a in model._predict_y(block, [d]))
+            mean, var = (np.asarray(a) for a in told._predict_y(block, [d]))
             values = {"mean": mean, "sd": np.sqrt(var)}
-            values |= _quantiles(model, block, d, mean.shape[-1], spread, start)
+            values |= _quantiles(told, block, d, mean.shape[-1], spread, start)
             parts.append(_part(model, d, labels, block, targets[d], values))
     return pd.concat(parts, ignore_index=True)
 
@@ -202,7 +211,7 @@ def _inputs(model: MOGP, X: tf.Tensor) -> dict[str, Array]:
 
 
 def _quantiles(
-    model: MOGP, X: tf.Tensor, output: int, targets: int, spread: Spread, start: int
+    model: Predictor, X: tf.Tensor, output: int, targets: int, spread: Spread, start: int
 ) -> dict[str, Array]:
     if not spread.quantiles:
         return {}
