@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import gpflow
@@ -124,44 +125,39 @@ class ToldPredictor(LikelihoodPredictor):
         known: targets `[N]` by output, NaN where not known.
     """
 
-    def __init__(self, model: LikelihoodPredictor, X: tf.Tensor, known: Mapping[int, Array]):
-        self.likelihood, self._known = model.likelihood, known
+    def __init__(
+        self, model: LikelihoodPredictor, X: tf.Tensor, known: Mapping[int, Array]
+    ) -> None:
+        self.likelihood, self._model, self._X, self._known = model.likelihood, model, X, known
         rows = {d: np.flatnonzero(~np.isnan(values)) for d, values in known.items()}
-        values = np.concatenate([known[d][own] for d, own in rows.items()])
-        numbers = [self.likelihood.functions(d).start for d in rows]
-        where = Known(
-            tf.constant(np.repeat(numbers, [len(own) for own in rows.values()]), tf.int64),
+        each = [self.likelihood.functions(d).start for d in rows for _ in rows[d]]
+        self._where = Known(
+            tf.constant(each, tf.int64),
             tf.constant(np.concatenate(list(rows.values())), tf.int64),
-            tf.constant(values, X.dtype),
+            tf.constant(np.concatenate([known[d][own] for d, own in rows.items()]), X.dtype),
         )
-        likelihoods = [self.likelihood.likelihoods[d] for d in rows]
-        variances = tf.concat(
-            [
-                tf.gather(one.variance_at(X)[:, 0], own)
-                for one, own in zip(likelihoods, rows.values(), strict=True)
-            ],
-            0,
-        )
-        self._functions_told = Informed(
-            model.condition(X),
-            model.condition(X, full_cov=True),
-            where,
-            model.known_noise(where, variances),
-        )
-        self._noiseless_told = Informed(
-            model.noiseless(X),
-            model.noiseless(X, full_cov=True),
-            where,
-            tf.linalg.diag(variances),
-        )
+        variances = {d: self.likelihood.likelihoods[d].variance_at(X)[:, 0] for d in rows}
+        self._variances = tf.concat([tf.gather(variances[d], own) for d, own in rows.items()], 0)
 
     def condition(self, X: tf.Tensor, factors: Any = None, full_cov: bool = False) -> Conditional:
         """The posterior of all functions at the rows."""
-        return self._functions_told.over_rows() if full_cov else self._functions_told
+        return self._told_functions.over_rows() if full_cov else self._told_functions
 
     def noiseless(self, X: tf.Tensor, full_cov: bool = False) -> Conditional:
-        """What the likelihoods add noise to."""
-        return self._noiseless_told.over_rows() if full_cov else self._noiseless_told
+        """What the likelihoods add noise to, at the rows."""
+        return self._told_noiseless.over_rows() if full_cov else self._told_noiseless
+
+    @cached_property
+    def _told_functions(self) -> Informed:
+        noise = self._model.known_noise(self._where, self._variances)
+        apart, joint = (self._model.condition(self._X, full_cov=full) for full in (False, True))
+        return Informed(apart, joint, self._where, noise)
+
+    @cached_property
+    def _told_noiseless(self) -> Informed:
+        noise = tf.linalg.diag(self._variances)
+        apart, joint = (self._model.noiseless(self._X, full_cov=full) for full in (False, True))
+        return Informed(apart, joint, self._where, noise)
 
     def _moments(self, X: tf.Tensor, conditional: Conditional, output: int) -> Marginals:
         mean, var = super()._moments(X, conditional, output)

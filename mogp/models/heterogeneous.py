@@ -22,6 +22,7 @@ from mogp.kernels import unit_kernels
 from mogp.likelihoods import PerOutput
 from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
 from mogp.models.lengthscales import start_lengthscales
+from mogp.models.row_effect import RowEffectMOGP, gaussian_variances, start_effect
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
@@ -39,6 +40,7 @@ def hetmogp_lmc(
     inducing: int | InducingPoints = 50,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    row_effect: int = 0,
     seed: int = 0,
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
@@ -59,6 +61,8 @@ def hetmogp_lmc(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
+        row_effect: rank of an effect that outputs observed at one row share besides their
+            functions, for Gaussian outputs: see `RowEffectMOGP`; 0 for none.
         seed: of the inducing inputs and mixing weights.
 
     >>> import numpy as np
@@ -75,13 +79,19 @@ def hetmogp_lmc(
     """
     outputs = _per_output(data, likelihood)
     Q = _latents(data, outputs, latents)
-    return SparseMOGP(
-        prior=LMC(_kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed),
-        inducing=_points(data, inducing, Q, seed),
-        posterior=Full(whiten),
-        likelihood=outputs,
-        names=data.schema,
-    )
+    parts: dict[str, Any] = {
+        "prior": LMC(
+            _kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed
+        ),
+        "inducing": _points(data, inducing, Q, seed),
+        "posterior": Full(whiten),
+        "likelihood": outputs,
+        "names": data.schema,
+    }
+    if row_effect == 0:
+        return SparseMOGP(**parts)
+    noise = gaussian_variances(outputs, data.names)
+    return RowEffectMOGP(**parts, effect=start_effect(data, row_effect, noise, seed))
 
 
 def ccgp(

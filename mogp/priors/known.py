@@ -101,6 +101,7 @@ class Informed(FunctionWise):
         rows: tf.Tensor | None = None,
         full_output_cov: bool = False,
     ) -> Marginals:
+        """Marginals given the targets; covariances `[J, N, N]` of `over_rows`."""
         A = _chosen(self._A if rows is None else tf.gather(self._A, rows), functions)
         if self._full:
             f = self._joint.marginals(functions, rows)
@@ -116,30 +117,32 @@ class Informed(FunctionWise):
 
     @inherit_check_shapes
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
+        """Joint draws: see `Conditional.draws`."""
         F = self._joint.draws(range(self._J), samples, seed)
-        # The factor of the noise may be that of a singular matrix: an effect that outputs share.
         root = cholesky(self._noise, jitter=0.0, name="the noise of the targets that are given")
         normal = tf.random.stateless_normal(
             [samples, self._noise.shape[0]], [seed, 1], dtype=F.dtype
         )
         noise = tf.linalg.matmul(normal, root, transpose_b=True)
-        drawn = tf.linalg.matrix_transpose(tf.gather_nd(tf.transpose(F, [1, 2, 0]), self._places))
-        moved = F + tf.einsum(
-            "njg,sg->snj", self._A, self._solved(self._known.values - drawn - noise)
-        )
+        drawn = tf.transpose(tf.gather_nd(tf.transpose(F, [1, 2, 0]), self._places))
+        pull = self._solved(self._known.values - drawn - noise)
+        moved = F + tf.einsum("njg,sg->snj", self._A, pull)
         return moved[..., functions.start : functions.stop]
 
     @inherit_check_shapes
     def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Covariances over rows and functions: see `Conditional.covariances`."""
         own = tf.gather_nd(self._A, tf.stack([rows, functions], 1))
         return self._joint.covariances(functions, rows) - tf.einsum("njg,hg->njh", self._A, own)
 
     @property
     def num_functions(self) -> int:
+        """The number of functions, `J`."""
         return self._J
 
     @property
     def num_rows(self) -> int | None:
+        """The number of inputs, `N`."""
         return int(self._A.shape[0])
 
 
@@ -170,6 +173,7 @@ class RowEffects(FunctionWise):
         rows: tf.Tensor | None = None,
         full_output_cov: bool = False,
     ) -> Marginals:
+        """Marginals of the sums: see `Conditional.marginals`."""
         f = self._f.marginals(functions, rows, full_output_cov)
         W = _chosen(self._W[None], functions)
         if full_output_cov:
@@ -183,6 +187,7 @@ class RowEffects(FunctionWise):
 
     @inherit_check_shapes
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
+        """Joint draws: see `Conditional.draws`."""
         F = self._f.draws(functions, samples, seed)
         normal = tf.random.stateless_normal(
             [samples, F.shape[1], self._W.shape[1]], [seed, 11], dtype=F.dtype
@@ -192,16 +197,19 @@ class RowEffects(FunctionWise):
 
     @inherit_check_shapes
     def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Covariances over rows and functions: see `Conditional.covariances`."""
         found = self._f.covariances(functions, rows)
         here = tf.one_hot(rows, found.shape[0], dtype=found.dtype)
         return found + tf.einsum("gn,gj->njg", here, tf.gather(self._B, functions))
 
     @property
     def num_functions(self) -> int:
+        """The number of functions, `J`."""
         return int(self._W.shape[0])
 
     @property
     def num_rows(self) -> int | None:
+        """The number of inputs, `N`."""
         return self._f.num_rows
 
 

@@ -83,11 +83,10 @@ CALLS = (
 """What a model can be asked: the names by which a case lists what it cannot do."""
 
 NO_REPLICAS = {"replica": "its outputs have no replicas"}
-NOT_YET = {"given": "conditioning on outputs at new rows is for chains"}
-ONE_OUTPUT = {"given": "it has one output: there is nothing else to know"}
+ONE_OUTPUT = {"given": "it has one output, which is not Gaussian: there is nothing else to know"}
 NOT_GAUSSIAN = {"given": "targets are not Gaussian: the posterior given some of them has no closed form"}
 BY_LABEL = {"given": "labels that are known are told with given_labels"}
-NO_CONDITION = {"given": "latent variables of outputs, or outputs apart: a known target says nothing in closed form"}
+NO_CONDITION = {"given": "latent variables of outputs: the posterior given a target has no closed form"}
 LAST = {"given": "its first output is the last of the chain"}
 SUMS = {"given": "a function is a sum of GPs, of which only the sum is known"}
 PATHS = {"full_cov": "a mixture over paths; predict_f_samples draws jointly"}
@@ -214,7 +213,7 @@ MIXES = (
         "SVGP",
         small.real,
         lambda d: SparseMOGP(Independent(_units(d, 1)), _points(d, 1), _gaussians(d), names=d.names),
-        NO_REPLICAS | ONE_OUTPUT,
+        NO_REPLICAS,
         gaussian=True,
     ),
     Case(
@@ -266,6 +265,15 @@ MIXES = (
         NO_REPLICAS,
         gaussian=True,
     ),
+    Case(
+        "ICM, LMC, exact",
+        "LMC, exact, a row effect",
+        small.reals,
+        lambda d: ExactLMC(d, latents=2, row_effect=1),
+        NO_REPLICAS,
+        gaussian=True,
+        holds_data=True,
+    ),
     *CHAINED,
     Case(
         "HetMOGP-LMC",
@@ -294,6 +302,22 @@ MIXES = (
         small.mixed,
         lambda d: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="latents"),
         NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "HetMOGP-LMC",
+        "HetMOGP-LMC, a row effect of rank 2",
+        small.reals,
+        lambda d: hetmogp_lmc(d, _gaussians(d), inducing=3, row_effect=2),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    Case(
+        "HetMOGP-CPM",
+        "HetMOGP-CPM, latents, Gaussian",
+        small.reals,
+        lambda d: hetmogp_cpm(d, _gaussians(d), latents=2, inducing=3, on="latents"),
+        NO_REPLICAS,
+        gaussian=True,
     ),
     Case(
         "CGPMA-C, CGPMA-R",
@@ -503,9 +527,9 @@ HIERARCHIES = (
         lambda d: lvmogp(d, latent_dim=1, inducing=2, latent_inducing=2, start="random"),
         NO_CONDITION,
     ),
-    Case("HGP", "HGP", _reps, lambda d: HGP(d), NO_CONDITION, gaussian=True, holds_data=True),
-    Case("HGPInd", "HGPInd", _reps, lambda d: hgp_ind(d, inducing=2), NO_CONDITION, gaussian=True),
-    Case("DHGP", "DHGP", _reps, lambda d: DHGP(d), NO_CONDITION, gaussian=True, holds_data=True),
+    Case("HGP", "HGP", _reps, lambda d: HGP(d), gaussian=True, holds_data=True),
+    Case("HGPInd", "HGPInd", _reps, lambda d: hgp_ind(d, inducing=2), gaussian=True),
+    Case("DHGP", "DHGP", _reps, lambda d: DHGP(d), gaussian=True, holds_data=True),
     Case(
         "Bayesian GPLVM",
         "Bayesian GPLVM",
@@ -519,7 +543,6 @@ HIERARCHIES = (
         "LMC, replicas stacked",
         _reps,
         lambda d: lmc_stacked(d, inducing=3),
-        NO_CONDITION,
         gaussian=True,
     ),
 )
