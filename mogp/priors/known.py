@@ -19,6 +19,12 @@ class Known(NamedTuple):
         functions: `[G]`, which function.
         rows: `[G]`, at which row.
         values: `[G]`.
+
+    >>> import tensorflow as tf
+    >>> from mogp.priors import Known
+    >>> known = Known(tf.constant([0, 1, 0]), tf.constant([0, 0, 1]), tf.zeros(3))
+    >>> known.noise(tf.constant([[2.0, 1.0], [1.0, 3.0]])).numpy().tolist()
+    [[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 2.0]]
     """
 
     functions: tf.Tensor
@@ -30,10 +36,6 @@ class Known(NamedTuple):
 
         Args:
             covariance: `[J, J]`, of the noise of the functions at one row.
-
-        >>> known = Known(tf.constant([0, 1, 0]), tf.constant([0, 0, 1]), tf.zeros(3))
-        >>> known.noise(tf.constant([[2.0, 1.0], [1.0, 3.0]])).numpy().tolist()
-        [[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 2.0]]
         """
         same = tf.cast(self.rows[:, None] == self.rows[None], covariance.dtype)
         return same * tf.gather(tf.gather(covariance, self.functions), self.functions, axis=1)
@@ -52,6 +54,7 @@ class Informed(FunctionWise):
         known: the targets.
         noise: their noise covariance $\Sigma$ `[G, G]`.
 
+    >>> import tensorflow as tf
     >>> from gpflow.kernels import SquaredExponential
     >>> from mogp.inducing import given_points
     >>> from mogp.posteriors import Full
@@ -155,6 +158,7 @@ class RowEffects(FunctionWise):
         functions: the functions $f$ at the inputs.
         weights: `[J, R]`, with $B = W W^\top$.
 
+    >>> import tensorflow as tf
     >>> from mogp.priors import Marginals, RowEffects, independent_functions
     >>> f = independent_functions(Marginals(tf.zeros([1, 2]), tf.ones([1, 2])))
     >>> both = RowEffects(f, tf.constant([[1.0], [2.0]]))

@@ -204,7 +204,7 @@ def test_the_effect_is_recovered_from_simulated_data(family):
     else:
         model = hetmogp_lmc(data, [Gaussian(0.1) for _ in range(3)], latents=1, inducing=20, row_effect=1)
         mogp.fit(model, data, optimizer=LBFGS(), steps=200, progress=False)
-        noise = np.array([float(one.variance) for one in model.likelihood.likelihoods])
+        noise = np.array([float(one.variance.numpy()) for one in model.likelihood.likelihoods])
     W = np.asarray(model.effect)
     found = W @ W.T + np.diag(noise)
     error = np.sqrt((np.outer(np.diag(truth), np.diag(truth)) + truth**2) / rows)
