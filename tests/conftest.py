@@ -91,6 +91,31 @@ def dense_functions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="session")
+def told() -> Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Functions and targets given some of the targets, by the textbook formula."""
+    return condition_on_targets
+
+
+def condition_on_targets(
+    mean: np.ndarray, cov: np.ndarray, noise: np.ndarray, known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Means `[N, J]` and covariances `[N, J, N, J]` of functions and of targets, given `known [N, J]` (NaN: unknown).
+
+    `noise [J, J]` is the covariance of the noise at a row. Inverses, not factors.
+    """
+    N, J = mean.shape
+    C, m = cov.reshape(N * J, N * J), mean.ravel()
+    noisy = C + np.kron(np.eye(N), noise)
+    g = np.flatnonzero(~np.isnan(known.ravel()))
+    inverse = np.linalg.inv(noisy[np.ix_(g, g)])
+    moved = []
+    for joint in (C, noisy):
+        gain = joint[:, g] @ inverse
+        moved += [(m + gain @ (known.ravel()[g] - m[g])).reshape(N, J), (joint - gain @ joint[g]).reshape(cov.shape)]
+    return moved[0], moved[1], moved[2], moved[3]
+
+
+@pytest.fixture(scope="session")
 def randomise() -> Callable[[Any, int], None]:
     """Give every parameter of `q(u)` of a model a random value."""
 

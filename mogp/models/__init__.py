@@ -38,6 +38,7 @@ from mogp.models.multiclass import ovse, ovse_linear, robust_max
 from mogp.models.new_outputs import add_outputs
 from mogp.models.one_vs_each import LinearOneVsEach, OneVsEachMOGP
 from mogp.models.replicas import ReplicatedMOGP
+from mogp.models.row_effect import RowEffectMOGP
 from mogp.models.sparse import SparseMOGP
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "OneVsEachMOGP",
     "ReplicaMOGP",
     "ReplicatedMOGP",
+    "RowEffectMOGP",
     "SparseMOGP",
     "accgp",
     "add_outputs",

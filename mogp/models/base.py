@@ -14,7 +14,9 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from gpflow.utilities import parameter_dict
 
+from mogp.data import Array
 from mogp.models import tables
+from mogp.models.given import Predictor, known_values
 from mogp.models.reads import Data as Data
 from mogp.models.reads import ReadsData
 from mogp.models.reads import Replica as Replica
@@ -26,7 +28,7 @@ Given = Mapping[str, npt.ArrayLike] | None
 QUANTILES = (0.025, 0.5, 0.975)
 
 
-class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
+class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     """A model of outputs with names, over inputs of `P` columns.
 
     Every model is trained by `mogp.fit`, asked by the methods below, and saved by `mogp.save`. A
@@ -34,9 +36,10 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
     instead.
 
     A family says how it is trained (`check`, `elbo`, and where it needs to `batches`, `stages`) and
-    how it predicts (the methods that begin with an underscore): they read inputs `X` as the kernels
-    do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column, and answer in the
-    units of scaled data (`ReadsData.scaling`); what a user calls is in the units of the data.
+    how it predicts (`Predictor`, and `_conditioned` for `given=`): these methods read inputs `X` as
+    the kernels do, `[N, P]`, or `[N, P + 1]` with the number of a replica as last column, and
+    answer in the units of scaled data (`ReadsData.scaling`). What a user calls is in the units of
+    the data.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -165,13 +168,13 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
             Xnew: where.
             output: only the `J_d` functions of this output; all `J` if None.
             replica: for models with replicas the number of one, or `[N]` of them; 0 if None.
-            given: values `[N]` of outputs that are known at these rows, by name, for models that
-                can be conditioned on them.
+            given: values `[N]` of outputs that are known at these rows, by name, NaN where one is
+                not: predictions are conditioned on all of them jointly. See `mogp.models.given`.
             full_cov: covariances between rows, `[J, N, N]`, in place of variances.
         """
-        self._refuse_given(given)
+        X = self.at(Xnew, replica)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        f = self._predict_f(self.at(Xnew, replica), outputs, full_cov)
+        f = self._told(X, given)._predict_f(X, outputs, full_cov)
         return self._f_units(f, outputs)
 
     @check_shapes("return.mean: [N, T]", "return.var: [N, T]")
@@ -191,11 +194,10 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
             Xnew: where.
             output: only this one.
             replica: see `predict_f`.
-            given: see `predict_f`.
+            given: see `predict_f`; a target that is given is predicted as itself, with variance 0.
         """
-        self._refuse_given(given)
-        outputs = self._wanted(output)
-        return self._y_units(self._predict_y(self.at(Xnew, replica), outputs), outputs)
+        X, outputs = self.at(Xnew, replica), self._wanted(output)
+        return self._y_units(self._told(X, given)._predict_y(X, outputs), outputs)
 
     def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, noise included: `[N_d]` for each output
@@ -220,6 +222,7 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
         seed: int = 0,
         *,
         replica: Replica = None,
+        given: Given = None,
     ) -> tf.Tensor:
         """Draws `[samples, N, J]` of the latent functions at `Xnew`, joint over rows and functions.
 
@@ -229,10 +232,12 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
             samples: how many.
             seed: the same gives the same draws.
             replica: see `predict_f`.
+            given: see `predict_f`.
         """
         _check_samples(samples)
+        X = self.at(Xnew, replica)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        F = self._draw_f(self.at(Xnew, replica), outputs, samples, seed)
+        F = self._told(X, given)._draw_f(X, outputs, samples, seed)
         return self._f_draws(F, outputs)
 
     @check_shapes("return: [S, N, T]")
@@ -244,6 +249,7 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
         seed: int = 0,
         *,
         replica: Replica = None,
+        given: Given = None,
     ) -> tf.Tensor:
         """Draws `[samples, N, T]` of the targets at `Xnew`, joint over rows; labels for classes.
 
@@ -256,10 +262,11 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
             samples: how many.
             seed: the same gives the same draws.
             replica: see `predict_f`.
+            given: see `predict_y`.
         """
         _check_samples(samples)
-        outputs = self._wanted(output)
-        Y = self._draw_y(self.at(Xnew, replica), outputs, samples, seed)
+        X, outputs = self.at(Xnew, replica), self._wanted(output)
+        Y = self._told(X, given)._draw_y(X, outputs, samples, seed)
         return self._y_draws(Y, outputs)
 
     def predict_classes(
@@ -278,6 +285,7 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
         seed: int = 0,
         *,
         replica: Replica = None,
+        given: Given = None,
     ) -> pd.DataFrame:
         """Predictions of targets as a long table, a row for each row of `Xnew` and target.
 
@@ -292,11 +300,12 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
             samples: how many draws.
             seed: of the draws.
             replica: see `predict_f`.
+            given: see `predict_y`.
         """
         X, shown = self.at(Xnew, replica), self.read(Xnew)
         rows = Xnew.index if isinstance(Xnew, pd.DataFrame | pd.Series) else None
-        spread = tables.Spread(quantiles, samples, seed)
-        return tables.predicted(self, X, shown, self._wanted(output), rows, spread)
+        spread, told = tables.Spread(quantiles, samples, seed), self._told(X, given)
+        return tables.predicted(self, X, shown, self._wanted(output), rows, spread, told)
 
     def predictions(
         self,
@@ -319,29 +328,23 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
 
     # --- what a family adds
 
-    @abstractmethod
-    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
-        """Marginals of the functions of some outputs."""
+    def _told(self, X: tf.Tensor, given: Given) -> Predictor:
+        """What predicts at `X`: the model, or in its place what knows some targets there."""
+        known = known_values(given or {}, self.index, X.shape[0])
+        m, s = self._affine()
+        scaled = {d: (values - m[d]) / s[d] for d, values in known.items()}
+        return self._conditioned(X, scaled) if known else self
 
-    @abstractmethod
-    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        """Mean and variance of the targets of some outputs."""
+    def _conditioned(self, X: tf.Tensor, known: Mapping[int, Array]) -> Predictor:
+        """Predictions at `X`, given targets `[N]` of some outputs there, NaN where not known."""
+        raise self.unsupported(
+            "cannot be conditioned on outputs at new rows",
+            "Add them to the training data, or use a chain (GPAR, gplar).",
+        )
 
     @abstractmethod
     def _log_densities(self, data: Any) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target of scaled data, by name."""
-
-    @abstractmethod
-    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        """Joint draws of the functions of some outputs."""
-
-    @abstractmethod
-    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        """Draws of the targets of some outputs, joint over rows."""
-
-    @abstractmethod
-    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
-        """Draws of the targets of one output, each row by itself: for quantiles."""
 
     def _y_units(self, y: Marginals, outputs: Sequence[int]) -> Marginals:
         """Mean and variance of targets in the units of the data."""
@@ -350,13 +353,6 @@ class MOGP(ReadsData, BayesianModel, ExternalDataTrainingLossMixin):
         counts = [tables.target_count(self, d) for d in outputs]
         m, s = (np.repeat(a[list(outputs)], counts) for a in self._affine())
         return Marginals(y.mean * s + m, y.var * s**2)
-
-    def _refuse_given(self, given: Given) -> None:
-        if given is not None:
-            raise self.unsupported(
-                "cannot be conditioned on outputs at new rows",
-                "Add them to the training data, or use a chain (GPAR, gplar).",
-            )
 
 
 def _check_samples(samples: int) -> None:

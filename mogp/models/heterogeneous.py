@@ -28,6 +28,7 @@ from mogp.models.choices import (
     in_units,
 )
 from mogp.models.lengthscales import start_lengthscales
+from mogp.models.row_effect import RowEffectMOGP, gaussian_variances, start_effect
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
@@ -45,6 +46,7 @@ def hetmogp_lmc(
     inducing: int | InducingPoints = 50,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    row_effect: int = 0,
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -66,6 +68,8 @@ def hetmogp_lmc(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
+        row_effect: rank of an effect that outputs observed at one row share besides their
+            functions, for Gaussian outputs: see `RowEffectMOGP`; 0 for none.
         scaling: "standard" to compute with input columns and real targets of mean 0 and standard
             deviation 1, which is what kernels and noises are of; None for the units of the data.
         seed: of the inducing inputs and mixing weights.
@@ -85,14 +89,20 @@ def hetmogp_lmc(
     outputs = _per_output(data, likelihood)
     data = in_units(scaling, data, outputs.likelihoods)
     Q = _latents(data, outputs, latents)
-    return SparseMOGP(
-        prior=LMC(_kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed),
-        inducing=_points(data, inducing, Q, seed),
-        posterior=Full(whiten),
-        likelihood=outputs,
-        names=data.schema,
-        scaling=data.scaled_by,
-    )
+    parts: dict[str, Any] = {
+        "prior": LMC(
+            _kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed
+        ),
+        "inducing": _points(data, inducing, Q, seed),
+        "posterior": Full(whiten),
+        "likelihood": outputs,
+        "names": data.schema,
+        "scaling": data.scaled_by,
+    }
+    if row_effect == 0:
+        return SparseMOGP(**parts)
+    noise = gaussian_variances(outputs, data.names)
+    return RowEffectMOGP(**parts, effect=start_effect(data, row_effect, noise, seed))
 
 
 def ccgp(

@@ -110,6 +110,11 @@ class LabelMOGP(SparseMOGP):
         self._check_table(X)
         return super()._predict_y(X, outputs)
 
+    def _conditioned(self, X: tf.Tensor, known: Any) -> Any:
+        raise self.unsupported(
+            "cannot be conditioned on all labels of its rows", "Use given_labels, for some of them."
+        )
+
     def _check_table(self, X: tf.Tensor) -> None:
         numbers = int(X.shape[0] or 0) * self.prior.num_functions
         if numbers > _MOST_NUMBERS:

@@ -17,15 +17,16 @@ from mogp.data.batches import Batch, OutputBatch
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
-from mogp.likelihoods import PerOutput, ReadsFunctions, sample_y
+from mogp.likelihoods import PerOutput, ReadsFunctions
 from mogp.likelihoods.groups import Group, groups
+from mogp.models.answers import LikelihoodPredictor, ToldPredictor, is_gaussian
 from mogp.models.base import MOGP, Given, Replica
-from mogp.models.row_shapes import dense, outputs_first, reads_jointly, targets, tiled
+from mogp.models.row_shapes import dense, outputs_first, targets
 from mogp.posteriors import Factors, Full, Posterior
-from mogp.priors import Conditional, Marginals, Prior, View, independent_functions
+from mogp.priors import Conditional, Marginals, Prior, View
 
 
-class SparseMOGP(MOGP):
+class SparseMOGP(LikelihoodPredictor, MOGP):
     r"""A sparse variational multi-output GP.
 
     Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions
@@ -333,41 +334,27 @@ class SparseMOGP(MOGP):
             return super().predict_f(Xnew, output, replica=replica, given=given, full_cov=full_cov)
         if full_cov:
             raise ValueError("ask for full_cov or full_output_cov, not both.")
-        self._refuse_given(given)
+        X = self.at(Xnew, replica)
+        told: Any = self._told(X, given)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        conditional = self.condition(self.at(Xnew, replica))
-        f = conditional.marginals(self._functions(outputs), full_output_cov=True)
+        f = told.condition(X).marginals(self._functions(outputs), full_output_cov=True)
         m, s = self._of_functions(outputs)
         return Marginals(f.mean * s + m, f.var * np.outer(s, s))
-
-    def _functions(self, outputs: Sequence[int]) -> range | tf.Tensor:
-        """The functions of some outputs: a range where they are neighbours."""
-        numbers = [j for d in outputs for j in self.likelihood.functions(d)]
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return range(numbers[0], numbers[0] + len(numbers))
-        return tf.constant(numbers, tf.int64)
 
     def _of_functions(self, outputs: Sequence[int]) -> tuple[Array, Array]:
         m, s = self._affine()
         return self.likelihood.function_units(outputs, m, s)
 
-    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
-        X = dense(X) if full_cov else X
-        return self.condition(X, full_cov=full_cov).marginals(self._functions(outputs))
-
-    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        conditional = self.condition(X)
-        parts = []
-        for d in outputs:
-            likelihood, functions = self.likelihood.likelihoods[d], self.likelihood.functions(d)
-            if isinstance(likelihood, ReadsFunctions):
-                parts.append(
-                    likelihood.predictive(View(conditional, functions.start, len(functions), None))
+    def _conditioned(self, X: tf.Tensor, known: Mapping[int, Array]) -> ToldPredictor:
+        for d in known:
+            if not is_gaussian(self.likelihood.likelihoods[d]):
+                raise self.unsupported(
+                    f"cannot be conditioned on {self.names[d]!r}: its likelihood"
+                    f" ({type(self.likelihood.likelihoods[d]).__name__}) is not Gaussian, and the"
+                    " posterior given its targets has no closed form",
+                    "Add them to the training data, or use a chain (GPAR, gplar).",
                 )
-            else:
-                f = conditional.marginals(functions)
-                parts.append(likelihood.predict_mean_and_var(X, f.mean, f.var))
-        return Marginals(*(tf.concat(list(same), -1) for same in zip(*parts, strict=True)))
+        return ToldPredictor(self, dense(X), known)
 
     def global_coregionalisation(self) -> Array:
         r"""How strongly outputs are coupled, `[D, D]`: mean $|B_g|$ over latents and over pairs of
@@ -388,7 +375,7 @@ class SparseMOGP(MOGP):
     def _log_densities(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         self.likelihood.check(data)
         batch = data.full()
-        conditional = self.condition(batch.X)
+        conditional = self.noiseless(batch.X)
         found: dict[int, tf.Tensor] = {}
         for group in groups(self.likelihood.likelihoods):
             own = [batch.outputs[d] for d in group.outputs]
@@ -405,40 +392,3 @@ class SparseMOGP(MOGP):
             densities = group.likelihood(sizes).predict_log_density(X, f.mean, f.var, Y)
             found |= dict(zip(group.outputs, tf.split(densities, sizes), strict=True))
         return {name: found[d] for d, name in enumerate(self.names)}
-
-    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        conditional = self.condition(dense(X), full_cov=True)
-        functions = self._functions(outputs)
-        if isinstance(functions, range):
-            return conditional.draws(functions, samples, seed)
-        whole = conditional.draws(range(self.prior.num_functions), samples, seed)
-        return tf.gather(whole, functions, axis=2)
-
-    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        conditional, parts = self.condition(dense(X), full_cov=True), []
-        own = [self.likelihood.functions(d) for d in outputs]
-        first, last = min(r.start for r in own), max(r.stop for r in own)
-        together = conditional.draws(range(first, last), samples, seed)
-        for d, functions in zip(outputs, own, strict=True):
-            likelihood = self.likelihood.likelihoods[d]
-            F = together[..., functions.start - first : functions.stop - first]
-            if len(functions) > 1 and not reads_jointly(likelihood):
-                each = [
-                    conditional.draws(range(j, j + 1), samples, seed + 7919 * (1 + j))
-                    for j in functions
-                ]
-                F = tf.concat(each, -1)
-            parts.append(sample_y(likelihood, F, [seed, 2 + d], tiled(X, samples)))
-        return tf.concat(parts, -1)
-
-    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
-        conditional, functions = self.condition(X), self.likelihood.functions(output)
-        likelihood = self.likelihood.likelihoods[output]
-        if not reads_jointly(likelihood):
-            conditional = independent_functions(conditional.marginals(functions))
-            functions = range(len(functions))
-        shape = [samples, X.shape[0], conditional.num_latents]
-        F = conditional.points(
-            functions, tf.random.stateless_normal(shape, [seed, 1], dtype=X.dtype)
-        )
-        return sample_y(likelihood, F, [seed, 2], tiled(X, samples))

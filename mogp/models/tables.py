@@ -19,6 +19,7 @@ from mogp.models.naming import listed
 
 if TYPE_CHECKING:
     from mogp.models.base import MOGP
+    from mogp.models.given import Predictor
 
 _ROWS_AT_ONCE = 8192
 _NUMBERS_AT_ONCE = 1 << 20
@@ -51,7 +52,13 @@ def target_count(model: MOGP, output: int) -> int:
 
 
 def predicted(
-    model: MOGP, X: tf.Tensor, shown: tf.Tensor, outputs: Sequence[int], rows: Any, spread: Spread
+    model: MOGP,
+    X: tf.Tensor,
+    shown: tf.Tensor,
+    outputs: Sequence[int],
+    rows: Any,
+    spread: Spread,
+    told: Predictor | None = None,
 ) -> pd.DataFrame:
     """The table of `MOGP.predict`.
 
@@ -62,21 +69,26 @@ def predicted(
         outputs: which.
         rows: labels of the rows; 0, 1, … if None.
         spread: of the quantiles.
+        told: what predicts in place of the model, for all these rows at once.
     """
     _check_quantiles(spread.quantiles)
     parts = []
+    told = model if told is None else told
+    size = _ROWS_AT_ONCE if told is model else max(X.shape[0], 1)
     targets = {d: model.targets(d) for d in outputs}
     _check_size(X.shape[0] * sum(map(len, targets.values())))
-    for start in range(0, max(X.shape[0], 1), _ROWS_AT_ONCE):
-        block = _rows(X, start, _ROWS_AT_ONCE)
+    for start in range(0, max(X.shape[0], 1), size):
+        block = _rows(X, start, size)
         where = np.arange(start, start + block.shape[0])
         labels = where if rows is None else rows[where]
-        inputs = _inputs(model, block, _rows(shown, start, _ROWS_AT_ONCE))
+        inputs = _inputs(model, block, _rows(shown, start, size))
         for d in outputs:
-            found = model._y_units(model._predict_y(block, [d]), [d])
+            found = model._y_units(told._predict_y(block, [d]), [d])
             mean, var = (np.asarray(a) for a in found)
             values = {"mean": mean, "sd": np.sqrt(var)}
-            values |= _quantiles(model, block, d, mean.shape[-1], spread, start)
+            if spread.quantiles:
+                draws = told._draw_y_apart(block, d, spread.samples, spread.seed + start)
+                values |= _quantiles(model._y_draws(draws, [d]), mean.shape[-1], spread)
             parts.append(_part(model, d, labels, inputs, targets[d], values))
     return pd.concat(parts, ignore_index=True)
 
@@ -112,7 +124,9 @@ def compared(model: MOGP, data: MultiOutputData | LabelData, spread: Spread) -> 
             found = [a[block] for a in here] or model._y_units(model._predict_y(at, [d]), [d])
             mean, var = (np.asarray(a) for a in found)
             values = {"observed": observed[block], "mean": mean, "sd": np.sqrt(var)}
-            values |= _quantiles(model, at, d, len(targets), spread, block.start)
+            if spread.quantiles:
+                draws = model._draw_y_apart(at, d, spread.samples, spread.seed + block.start)
+                values |= _quantiles(model._y_draws(draws, [d]), len(targets), spread)
             inputs = _inputs(model, at, _take(shown, rows[d][block]))
             part = _part(model, d, rows[d][block], inputs, targets, values)
             parts.append(part[known[block].reshape(-1)])
@@ -209,18 +223,14 @@ def _inputs(model: MOGP, X: tf.Tensor, shown: tf.Tensor) -> dict[str, Array]:
     return {**replica, **found}
 
 
-def _quantiles(
-    model: MOGP, X: tf.Tensor, output: int, targets: int, spread: Spread, start: int
-) -> dict[str, Array]:
-    if not spread.quantiles:
-        return {}
-    drawn = model._draw_y_apart(X, output, spread.samples, spread.seed + start)
-    draws = np.asarray(model._y_draws(drawn, [output]))
-    if draws.shape[-1] != targets:
+def _quantiles(draws: tf.Tensor, targets: int, spread: Spread) -> dict[str, Array]:
+    """Quantiles of draws `[S, N, T]` of the targets of one output."""
+    values = np.asarray(draws)
+    if values.shape[-1] != targets:
         # Class labels as indicators, where the predictive mean has a column a class.
-        draws = (draws == np.arange(targets)).astype(float)
-    found = np.quantile(draws, spread.quantiles, axis=0)
-    return {f"q{q:g}": values for q, values in zip(spread.quantiles, found, strict=True)}
+        values = (values == np.arange(targets)).astype(float)
+    found = np.quantile(values, spread.quantiles, axis=0)
+    return {f"q{q:g}": each for q, each in zip(spread.quantiles, found, strict=True)}
 
 
 def _observed(

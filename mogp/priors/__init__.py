@@ -2,6 +2,7 @@
 
 from mogp.priors.base import Conditional, Marginals, Prior, View
 from mogp.priors.convolution import CPM
+from mogp.priors.known import Informed, Known, RowEffects
 from mogp.priors.mixing import ICM, LMC, Independent, MixingPrior, independent_functions
 
 __all__ = [
@@ -9,10 +10,13 @@ __all__ = [
     "Conditional",
     "ICM",
     "Independent",
+    "Informed",
+    "Known",
     "LMC",
     "Marginals",
     "MixingPrior",
     "Prior",
+    "RowEffects",
     "View",
     "independent_functions",
 ]

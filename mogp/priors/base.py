@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, Protocol
 
 import gpflow
 import tensorflow as tf
-from check_shapes import check_shapes
+from check_shapes import check_shapes, inherit_check_shapes
 
 from mogp.inducing import InducingPoints
 from mogp.kernels import KernelStack
+from mogp.linalg import cholesky
 
 
 class Marginals(NamedTuple):
@@ -135,6 +136,62 @@ class Conditional(ABC):
 
         The inputs must have been conditioned on with `full_cov`.
         """
+
+    @abstractmethod
+    @check_shapes("functions: [G]", "rows: [G]", "return: [N, J, G]")
+    def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Covariances `[N, J, G]` of all functions at all inputs with some of these values.
+
+        Args:
+            functions: `[G]`, the function of each value.
+            rows: `[G]`, its position among the inputs.
+
+        The inputs must have been conditioned on with `full_cov`.
+        """
+
+
+class FunctionWise(Conditional):
+    """Functions that have a covariance at each row and no cheaper form, such as few latent GPs."""
+
+    @property
+    @abstractmethod
+    def num_functions(self) -> int:
+        """The number of functions, `J`."""
+
+    @property
+    def num_latents(self) -> int:
+        """Standard normal draws that `points` needs for a row: one for each function."""
+        return self.num_functions
+
+    @inherit_check_shapes
+    def contrasts(
+        self,
+        functions: tf.Tensor,
+        reference: tf.Tensor,
+        rows: tf.Tensor | None = None,
+        independent: bool = False,
+    ) -> Marginals:
+        """Marginals of differences, from the covariances at each row."""
+        f = self.marginals(
+            tf.concat([reference[:, None], functions], 1), rows, full_output_cov=not independent
+        )
+        mean = f.mean[:, 1:] - f.mean[:, :1]
+        if independent:
+            return Marginals(mean, f.var[:, 1:] + f.var[:, :1])
+        variances = tf.linalg.diag_part(f.var)
+        return Marginals(mean, variances[:, 1:] + variances[:, :1] - 2 * f.var[:, 0, 1:])
+
+    @inherit_check_shapes
+    def points(
+        self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Draws at each row by itself, from a factor of the covariances there."""
+        own = slice(functions.start, functions.stop)
+        mean, cov = self.marginals(range(self.num_functions), rows, full_output_cov=True)
+        L = cholesky(cov, name="the covariance of the functions at a row")
+        return mean[:, own] + tf.einsum(
+            "njk,snk->snj", L[:, own], tf.broadcast_to(noise, [noise.shape[0], *mean.shape])
+        )
 
 
 class View(NamedTuple):

@@ -15,7 +15,7 @@ from check_shapes import inherit_check_shapes
 from mogp.inducing import FunctionPoints, InducingPoints
 from mogp.kernels import ConvolvedStack
 from mogp.linalg import cholesky
-from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
+from mogp.priors.base import Conditional, FunctionWise, LatentPosterior, Marginals, Prior
 from mogp.priors.mixing import _Mixed, _offsets
 
 
@@ -113,7 +113,7 @@ class CPM(Prior):
         return self.kernels.at_one_input()
 
 
-class _Projected(Conditional):
+class _Projected(FunctionWise):
     r"""Functions whose covariance with the inducing variables differs from function to function.
 
     With $a_{ljn}$ the projection of the column of function $j$ at row $n$ on the inducing variables
@@ -191,39 +191,8 @@ class _Projected(Conditional):
             mean, tf.gather(self._rows(tf.transpose(self._var), rows), functions, batch_dims=1)
         )
 
-    @inherit_check_shapes
-    def contrasts(
-        self,
-        functions: tf.Tensor,
-        reference: tf.Tensor,
-        rows: tf.Tensor | None = None,
-        independent: bool = False,
-    ) -> Marginals:
-        f = self.marginals(
-            tf.concat([reference[:, None], functions], 1), rows, full_output_cov=not independent
-        )
-        mean = f.mean[:, 1:] - f.mean[:, :1]
-        if independent:
-            return Marginals(mean, f.var[:, 1:] + f.var[:, :1])
-        variances = tf.linalg.diag_part(f.var)
-        return Marginals(mean, variances[:, 1:] + variances[:, :1] - 2 * f.var[:, 0, 1:])
-
-    @inherit_check_shapes
-    def points(
-        self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
-    ) -> tf.Tensor:
-        own = slice(functions.start, functions.stop)
-        L = cholesky(
-            self._rows(self._covariance, rows), name="the covariance of the functions at a row"
-        )
-        mean = self._rows(tf.transpose(self._mean), rows)
-        return mean[:, own] + tf.einsum(
-            "njk,snk->snj", L[:, own], tf.broadcast_to(noise, [noise.shape[0], *mean.shape])
-        )
-
     @property
-    def num_latents(self) -> int:
-        """Standard normal draws that `points` needs for a row: one for each function."""
+    def num_functions(self) -> int:
         return self._J
 
     @property
@@ -238,6 +207,13 @@ class _Projected(Conditional):
         noise = tf.random.stateless_normal([samples, L.shape[0], 1], [seed, 0], dtype=L.dtype)
         drawn = tf.reshape(tf.linalg.matmul(L, noise), [samples, *self._mean.shape]) + self._mean
         return tf.linalg.matrix_transpose(drawn[:, functions.start : functions.stop])
+
+    @inherit_check_shapes
+    def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        assert self._joint is not None
+        N = self._mean.shape[1]
+        found = tf.reshape(tf.gather(self._joint, functions * N + rows), [-1, self._J, N])
+        return tf.transpose(found, [2, 1, 0])
 
     @cached_property
     def _covariance(self) -> tf.Tensor:

@@ -211,6 +211,15 @@ class _Mixed(Conditional):
         )
         return tf.linalg.matrix_transpose(mixed) + (0 if self._bias is None else self._bias[own])
 
+    @inherit_check_shapes
+    def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        if self._W is None:
+            found = tf.gather_nd(self._var, tf.stack([functions, rows], 1))
+            own = tf.one_hot(functions, self._var.shape[0], dtype=found.dtype)
+            return tf.einsum("gj,gn->njg", own, found)
+        found = tf.gather(self._var, rows, axis=1)
+        return tf.einsum("gl,jl,lgn->njg", tf.gather(self._W, functions), self._W, found)
+
     def _shared(
         self, functions: range | tf.Tensor, mean: tf.Tensor, var: tf.Tensor, full_output_cov: bool
     ) -> Marginals:

@@ -84,11 +84,10 @@ CALLS = (
 """What a model can be asked: the names by which a case lists what it cannot do."""
 
 NO_REPLICAS = {"replica": "its outputs have no replicas"}
-NOT_YET = {"given": "conditioning on outputs at new rows is for chains"}
-ONE_OUTPUT = {"given": "it has one output: there is nothing else to know"}
+ONE_OUTPUT = {"given": "it has one output, which is not Gaussian: there is nothing else to know"}
 NOT_GAUSSIAN = {"given": "targets are not Gaussian: the posterior given some of them has no closed form"}
 BY_LABEL = {"given": "labels that are known are told with given_labels"}
-NO_CONDITION = {"given": "latent variables of outputs, or outputs apart: a known target says nothing in closed form"}
+NO_CONDITION = {"given": "latent variables of outputs: the posterior given a target has no closed form"}
 LAST = {"given": "its first output is the last of the chain"}
 SUMS = {"given": "a function is a sum of GPs, of which only the sum is known"}
 PATHS = {"full_cov": "a mixture over paths; predict_f_samples draws jointly"}
@@ -139,6 +138,10 @@ def _mixed() -> dict[str, Any]:
 def _tame() -> dict[str, Any]:
     """Likelihoods of `case_data.tame`."""
     return {"a": Gaussian(0.1), "b yes": Bernoulli(), "colour": Softmax(3)}
+
+
+def _gaussians(data: Data) -> dict[str, Any]:
+    return {name: Gaussian(0.1) for name in data.names}
 
 
 def _handmade(
@@ -224,7 +227,7 @@ MIXES = (
         "SVGP",
         small.real,
         lambda d, **how: _handmade(d, Independent(_units(d, 1)), 1, **how),
-        NO_REPLICAS | ONE_OUTPUT,
+        NO_REPLICAS,
         gaussian=True,
     ),
     Case(
@@ -239,7 +242,7 @@ MIXES = (
         "IGP",
         small.reals,
         lambda d, **how: _handmade(d, Independent(_units(d, 3)), 3, **how),
-        NO_REPLICAS | NOT_YET,
+        NO_REPLICAS,
         gaussian=True,
     ),
     Case(
@@ -247,7 +250,7 @@ MIXES = (
         "LMC, exact",
         small.reals,
         lambda d, **how: ExactLMC(d, latents=2, **how),
-        NO_REPLICAS | NOT_YET,
+        NO_REPLICAS,
         gaussian=True,
         holds_data=True,
     ),
@@ -256,7 +259,7 @@ MIXES = (
         "ICM, exact, rank 2",
         small.reals,
         lambda d, **how: ExactLMC(d, rank=2, **how),
-        NO_REPLICAS | NOT_YET,
+        NO_REPLICAS,
         gaussian=True,
         holds_data=True,
     ),
@@ -265,7 +268,7 @@ MIXES = (
         "LMC",
         small.reals,
         lambda d, **how: _handmade(d, LMC(_units(d, 2), functions=3), 2, **how),
-        NO_REPLICAS | NOT_YET,
+        NO_REPLICAS,
         gaussian=True,
     ),
     Case(
@@ -273,8 +276,17 @@ MIXES = (
         "ICM",
         small.reals,
         lambda d, **how: _handmade(d, ICM(_units(d, 1)[0], 3, 2), None, **how),
-        NO_REPLICAS | NOT_YET,
+        NO_REPLICAS,
         gaussian=True,
+    ),
+    Case(
+        "ICM, LMC, exact",
+        "LMC, exact, a row effect",
+        small.reals,
+        lambda d, **how: ExactLMC(d, latents=2, row_effect=1, **how),
+        NO_REPLICAS,
+        gaussian=True,
+        holds_data=True,
     ),
     *CHAINED,
     Case(
@@ -304,6 +316,22 @@ MIXES = (
         small.mixed,
         lambda d, **how: hetmogp_cpm(d, _mixed(), latents=2, inducing=3, on="latents", **how),
         NO_REPLICAS | NOT_GAUSSIAN,
+    ),
+    Case(
+        "HetMOGP-LMC",
+        "HetMOGP-LMC, a row effect of rank 2",
+        small.reals,
+        lambda d, **how: hetmogp_lmc(d, _gaussians(d), inducing=3, row_effect=2, **how),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    Case(
+        "HetMOGP-CPM",
+        "HetMOGP-CPM, latents, Gaussian",
+        small.reals,
+        lambda d, **how: hetmogp_cpm(d, _gaussians(d), latents=2, inducing=3, on="latents", **how),
+        NO_REPLICAS,
+        gaussian=True,
     ),
     Case(
         "CGPMA-C, CGPMA-R",
@@ -515,9 +543,9 @@ HIERARCHIES = (
         lambda d, **how: lvmogp(d, latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
         NO_CONDITION,
     ),
-    Case("HGP", "HGP", _reps, lambda d, **how: HGP(d, **how), NO_CONDITION, gaussian=True, holds_data=True),
-    Case("HGPInd", "HGPInd", _reps, lambda d, **how: hgp_ind(d, inducing=2, **how), NO_CONDITION, gaussian=True),
-    Case("DHGP", "DHGP", _reps, lambda d, **how: DHGP(d, **how), NO_CONDITION, gaussian=True, holds_data=True),
+    Case("HGP", "HGP", _reps, lambda d, **how: HGP(d, **how), gaussian=True, holds_data=True),
+    Case("HGPInd", "HGPInd", _reps, lambda d, **how: hgp_ind(d, inducing=2, **how), gaussian=True),
+    Case("DHGP", "DHGP", _reps, lambda d, **how: DHGP(d, **how), gaussian=True, holds_data=True),
     Case(
         "Bayesian GPLVM",
         "Bayesian GPLVM",
@@ -531,7 +559,6 @@ HIERARCHIES = (
         "LMC, replicas stacked",
         _reps,
         lambda d, **how: lmc_stacked(d, inducing=3, **how),
-        NO_CONDITION,
         gaussian=True,
     ),
 )

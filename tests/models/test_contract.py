@@ -444,26 +444,47 @@ def test_given(case, kind):
         with pytest.raises(UnsupportedError):
             model.predict_f(X, given=known)
         return
-    others = list(model.names[1:])
+    last = model.names[-1]
     for ask in (model.predict_y, model.predict_f):
         mean, var = pair(ask(X, given=known))
         assert mean.shape == np.shape(ask(X).mean)
         assert np.isfinite(mean).all()
         assert (var >= 0).all()
-    nothing = pair(model.predict_y(X, others[0], given={model.names[0]: np.full(len(X), np.nan)}))
-    free = pair(model.predict_y(X, others[0]))
+    nothing = pair(model.predict_y(X, last, given={model.names[0]: np.full(len(X), np.nan)}))
+    free = pair(model.predict_y(X, last))
     np.testing.assert_allclose(nothing[0], free[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(nothing[1], free[1], rtol=1e-5, atol=1e-6)
-    some = {name: np.where([True, False, True, False], values, np.nan) for name, values in known.items()}
-    mean = pair(model.predict_y(X, others[0], given=some))[0]
-    whole = pair(model.predict_y(X, others[0], given=known))[0]
     if not case.sampled:
-        np.testing.assert_allclose(mean[[0, 2]], whole[[0, 2]], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(mean[[1, 3]], free[0][[1, 3]], rtol=1e-5, atol=1e-6)
+        check_given(case, model, X, known)
     with pytest.raises(REFUSED, match="no such"):
         model.predict_y(X, given={"no such": np.zeros(len(X))})
     with pytest.raises(ValueError, match=str(len(X))):
         model.predict_y(X, given={model.names[0]: np.zeros(len(X) + 1)})
+
+
+def check_given(case: Case, model: Any, X: np.ndarray, known: dict[str, np.ndarray]) -> None:
+    """What is known is predicted as itself, and nothing is told better by less; draws and tables know it too."""
+    ((first, values),) = known.items()
+    some = {first: np.where([True, False, True, False], values + 0.1, np.nan)}
+    mean, var = pair(model.predict_y(X, first, given=some))
+    np.testing.assert_array_equal(mean[[0, 2], 0], some[first][[0, 2]])
+    np.testing.assert_array_equal(var[[0, 2], 0], 0)
+    f = pair(model.predict_f(X, given=some))
+    assert (f[1] <= pair(model.predict_f(X))[1] + 1e-8).all()
+    assert (pair(model.predict_f(X, given=known))[1] <= f[1] + 1e-8).all()
+    assert (pair(model.predict_y(X, given=some))[1] <= pair(model.predict_y(X))[1] + 1e-8).all()
+    joint = pair(model.predict_f(X, given=some, full_cov=True))
+    np.testing.assert_allclose(joint[0], f[0], rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(np.diagonal(joint[1], axis1=1, axis2=2).T, f[1], rtol=1e-4, atol=1e-5)
+    draws = np.asarray(model.predict_f_samples(X, given=some, samples=SAMPLES, seed=1))
+    close_moments(draws, *f, sampled=False)
+    draws = np.asarray(model.predict_y_samples(X, given=some, samples=SAMPLES, seed=1))
+    np.testing.assert_array_equal(draws[:, [0, 2], 0], np.tile(some[first][[0, 2]], (SAMPLES, 1)))
+    close_moments(draws, *pair(model.predict_y(X, given=some)), sampled=False)
+    table = model.predict(X, first, given=some, samples=20)
+    np.testing.assert_allclose(table["mean"], mean[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(table["sd"], np.sqrt(var[:, 0]), rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(table["q0.5"][[0, 2]], some[first][[0, 2]])
 
 
 # ---------------------------------------------------------------------------- files, citations, figures, words

@@ -124,6 +124,26 @@ def test_marginals_in_every_form_are_those_of_the_dense_formulas(case, posterior
     np.testing.assert_allclose(apart.var[0], first, **close)
 
 
+@pytest.mark.parametrize("posterior", POSTERIORS)
+@pytest.mark.parametrize("case", [on_latents, on_functions_jointly], ids=["on latents", "on functions, jointly"])
+def test_predictions_given_targets_are_those_of_dense_conditioning(case, posterior, randomise, rng, told):
+    model, X, mean, cov = case(POSTERIORS[posterior](), randomise, rng)
+    known = np.full((N, J), np.nan)
+    known[[0, 1, 3], 0] = rng.normal(size=3)
+    known[[0, 2], 2] = rng.normal(size=2)
+    given = {model.names[d]: known[:, d] for d in (0, 2)}
+    f_mean, f_cov, y_mean, y_cov = told(mean.T, cov.transpose(1, 0, 3, 2), np.eye(J), known)
+    close = {"rtol": 1e-8, "atol": 1e-8}
+    f = model.predict_f(X, given=given, full_cov=True)
+    np.testing.assert_allclose(f.mean, f_mean, **close)
+    np.testing.assert_allclose(f.var, np.einsum("njmj->jnm", f_cov), **close)
+    between = model.predict_f(X, given=given, full_output_cov=True)
+    np.testing.assert_allclose(between.var, np.einsum("njnk->njk", f_cov), **close)
+    y = model.predict_y(X, given=given)
+    np.testing.assert_allclose(y.mean, y_mean, **close)
+    np.testing.assert_allclose(y.var, np.einsum("njnj->nj", y_cov), **close)
+
+
 @pytest.mark.parametrize("case", [on_latents, on_functions_jointly], ids=["on latents", "on functions, jointly"])
 def test_draws_have_the_moments_of_the_functions(case, randomise, rng):
     model, X, mean, cov = case(Full(), randomise, rng)

@@ -141,3 +141,6 @@ class _Expanded(Conditional):
 
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
         return self._mixed.draws(functions, samples, seed)
+
+    def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        return self._mixed.covariances(functions, rows)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from mogp.data import MultiOutputData
+from mogp.data import Array, MultiOutputData
 from mogp.likelihoods import Gaussian
 from mogp.linalg import cholesky
 from mogp.models.base import MOGP
 from mogp.models.choices import ScalingChoice, in_units
+from mogp.models.exact.given import ToldGaussian
 from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS
 from mogp.priors import Marginals
@@ -111,7 +112,7 @@ class ExactMOGP(MOGP):
 
     @abstractmethod
     def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
-        """Noise variances, `[len(outputs)]`."""
+        """Covariance `[k, k]` of the noise of some outputs at one row."""
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
         if not full_cov:
@@ -125,7 +126,7 @@ class ExactMOGP(MOGP):
 
     def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
         f = self._marginals(X, outputs)
-        return Marginals(f.mean, f.var + self._noise(outputs))
+        return Marginals(f.mean, f.var + tf.linalg.diag_part(self._noise(outputs)))
 
     def _log_densities(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         X, rows = self.observed_at(data)
@@ -147,9 +148,22 @@ class ExactMOGP(MOGP):
     def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
         F = self._draw_f(X, outputs, samples, seed)
         normal = tf.random.stateless_normal(tf.shape(F), [seed, 1], dtype=F.dtype)
-        return F + tf.sqrt(self._noise(outputs)) * normal
+        root = tf.linalg.cholesky(self._noise(outputs))
+        return F + tf.linalg.matmul(normal, root, transpose_b=True)
 
     def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
         mean, var = self._predict_y(X, [output])
         shape = [samples, *mean.shape]
         return mean + tf.sqrt(var) * tf.random.stateless_normal(shape, [seed, 2], dtype=mean.dtype)
+
+    def _conditioned(self, X: tf.Tensor, known: Mapping[int, Array]) -> ToldGaussian:
+        D = len(self.names)
+        mean, cov = self._joint(X, range(D))
+        if cov.shape[0] == D > 1:
+            cov = cov[:, :, None] * tf.eye(D, dtype=cov.dtype)[:, None, :, None]
+        return ToldGaussian(
+            tf.reshape(mean, [D, -1]),
+            tf.reshape(cov, [mean.shape.num_elements()] * 2),
+            self._noise(range(D)),
+            known,
+        )

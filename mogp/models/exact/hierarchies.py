@@ -121,7 +121,7 @@ class HGP(ExactMOGP, ReplicatedMOGP):
         return mean, own.K(X) - tf.linalg.matmul(A, A, transpose_a=True)
 
     def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
-        return tf.gather(self.noise, list(outputs))
+        return tf.linalg.diag(tf.gather(self.noise, list(outputs)))
 
     def choices(self) -> dict[str, str]:
         """Kernels and sizes, in words."""
@@ -293,7 +293,7 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         return mean[None], (self.kernel(at) - tf.linalg.matmul(A, A, transpose_a=True))[None]
 
     def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
-        return tf.repeat(tf.convert_to_tensor(self.noise)[None], len(outputs))
+        return tf.convert_to_tensor(self.noise) * tf.eye(len(outputs), dtype=self.noise.dtype)
 
     def choices(self) -> dict[str, str]:
         """Kernels and sizes, in words."""

@@ -21,6 +21,7 @@ from mogp.linalg import cholesky, log_evidence
 from mogp.models.choices import KernelChoice, ScalingChoice, chosen_kernels
 from mogp.models.exact.base import ExactMOGP
 from mogp.models.lengthscales import start_lengthscales
+from mogp.models.row_effect import described_effect, start_effect
 from mogp.priors import Marginals
 
 _LEAST_NOISE = 1e-6
@@ -33,6 +34,10 @@ class ExactLMC(ExactMOGP):
     $B_q = A_q A_q^\top$ with `A_q [D, rank]`; one latent GP gives the ICM. Rows are `[x, d]`: the
     inputs, and the number of the output as last column. Time grows as $(\sum_d N_d)^3$.
 
+    With a row effect, $y_{dn} = f_d(x_n) + r_{dn} + \epsilon_{dn}$: what the outputs of row $n$ of
+    the data share besides their functions, $r_n \sim N(0, W_r W_r^\top)$, independent between
+    rows. Outputs known at a row then say more of the others there (`given=`).
+
     Args:
         data: one target column an output.
         latents: latent GPs, $Q$; as many as there are kernels if `kernel` is a sequence.
@@ -41,8 +46,9 @@ class ExactLMC(ExactMOGP):
             of them. Squared exponential if None.
         A: `[Q, D, rank]` start values of the weights; drawn from a standard normal if None.
         noise: start value of every noise variance, of scaled targets.
+        row_effect: columns of $W_r$, `effect [D, row_effect]`; 0 for no effect.
         scaling: as in `hetmogp_lmc`.
-        seed: of that draw.
+        seed: of the draws of start values.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -62,6 +68,7 @@ class ExactLMC(ExactMOGP):
         kernel: KernelChoice = None,
         A: npt.ArrayLike | None = None,
         noise: float = 0.1,
+        row_effect: int = 0,
         scaling: ScalingChoice = "standard",
         seed: int = 0,
     ) -> None:
@@ -95,6 +102,12 @@ class ExactLMC(ExactMOGP):
             ]
         )
         self._targets = np.concatenate([o.Y[:, 0] for o in data.outputs])
+        self.effect = (
+            gpflow.Parameter(start_effect(data, row_effect, np.full(D, noise), seed))
+            if row_effect
+            else None
+        )
+        self._row = np.concatenate([o.rows for o in data.outputs])
 
     def choices(self) -> dict[str, str]:
         """Kernel and sizes, in words."""
@@ -102,7 +115,7 @@ class ExactLMC(ExactMOGP):
         parts = self.kernel.kernels if summed else [self.kernel]
         return {
             "prior": f"LMC: {len(parts)} latent GPs, exact, {len(self._targets)} rows in all",
-            "likelihood": "Gaussian, a variance for each output",
+            "likelihood": "Gaussian, a variance for each output" + described_effect(self.effect),
         }
 
     def _evidence(self) -> tf.Tensor:
@@ -111,10 +124,21 @@ class ExactLMC(ExactMOGP):
 
     def _covariance(self) -> tf.Tensor:
         K = self.kernel(tf.constant(self._X, gpflow.default_float()))
-        return tf.linalg.set_diag(K, tf.linalg.diag_part(K) + self._noise(self._X[:, -1]))
+        output = self._X[:, -1].astype(np.int64)
+        noise = tf.gather(tf.convert_to_tensor(self.noise), output)
+        if self.effect is not None:
+            W = tf.gather(tf.convert_to_tensor(self.effect), output)
+            same = tf.constant(self._row[:, None] == self._row)
+            shared = tf.linalg.matmul(W, W, transpose_b=True)
+            K += tf.where(same, shared, tf.zeros_like(shared))
+        return tf.linalg.set_diag(K, tf.linalg.diag_part(K) + noise)
 
-    def _noise(self, outputs: npt.ArrayLike) -> tf.Tensor:
-        return tf.gather(tf.convert_to_tensor(self.noise), np.asarray(outputs, np.int64))
+    def _noise(self, outputs: Sequence[int]) -> tf.Tensor:
+        own = tf.linalg.diag(tf.gather(tf.convert_to_tensor(self.noise), list(outputs)))
+        if self.effect is None:
+            return own
+        W = tf.gather(tf.convert_to_tensor(self.effect), list(outputs))
+        return own + tf.linalg.matmul(W, W, transpose_b=True)
 
     def _rows(self, X: tf.Tensor, outputs: Sequence[int]) -> tf.Tensor:
         """`[len(outputs) N, P + 1]`: the inputs for output after output."""
