@@ -15,7 +15,7 @@ def wiggly() -> MultiOutputData:
 
 
 def build(data: MultiOutputData, inducing: int) -> SparseMOGP:
-    return hetmogp_lmc(data, Gaussian(0.1), latents=1, inducing=inducing)
+    return hetmogp_lmc(data, Gaussian(0.1), latents=1, inducing=inducing, scaling=None)
 
 
 def test_too_few_inducing_points_for_a_wiggly_function_are_not_chosen(wiggly, tmp_path):

@@ -201,10 +201,10 @@ def counts(rng, rows=60):
 
 
 CONSTRUCTORS = {
-    "LMC": lambda data, kind: ccgp(data, kind, latents=2, rank=2, inducing=8),
-    "CPM": lambda data, kind: ccgp_cpm(data, kind, latents=2, inducing=8),
-    "VIK": lambda data, kind: ccgp_vik(data, kind, latents=2, inducing=8),
-    "VIK thesis": lambda data, kind: ccgp_vik(data, kind, variant="thesis", latents=2, inducing=8),
+    "LMC": lambda data, kind: ccgp(data, kind, latents=2, rank=2, inducing=8, scaling=None),
+    "CPM": lambda data, kind: ccgp_cpm(data, kind, latents=2, inducing=8, scaling=None),
+    "VIK": lambda data, kind: ccgp_vik(data, kind, latents=2, inducing=8, scaling=None),
+    "VIK thesis": lambda data, kind: ccgp_vik(data, kind, variant="thesis", latents=2, inducing=8, scaling=None),
 }
 
 
@@ -231,7 +231,7 @@ def test_by_default_there_is_a_copy_for_each_parameter_of_the_likelihood(rng):
 def test_float32_is_served(float32, rng):
     data = counts(rng)
     for variant in ("classical", "thesis"):
-        model = ccgp_vik(data, ZeroInflatedPoisson(), variant=variant, latents=2, inducing=5)
+        model = ccgp_vik(data, ZeroInflatedPoisson(), variant=variant, latents=2, inducing=5, scaling=None)
         history = mogp.fit(model, data, steps=5, optimizer=mogp.optimizers.Vadam(), progress=False)
         assert history.status == "finished"
         assert model.predict_f(data.X).mean.dtype == tf.float32
@@ -250,7 +250,10 @@ def test_inducing_kernels_need_a_convolution_process():
         (lambda: SmoothedPoints(np.zeros((3, 2))), r"shape \(3, 2\).*\[Q, M, P\]"),
         (lambda: SmoothedPoints(np.zeros((3, 2, 1)), [0.1, 0.2]), "widths have shape"),
         (lambda: SmoothedStack(1, 2, 1, width=0.0), "positive widths"),
-        (lambda: ccgp_vik(counts(np.random.default_rng(0)), Poisson(), variant="other"), "variant='other'"),
+        (
+            lambda: ccgp_vik(counts(np.random.default_rng(0)), Poisson(), variant="other", scaling=None),
+            "variant='other'",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(make, said):

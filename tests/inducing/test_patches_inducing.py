@@ -109,6 +109,7 @@ def test_a_patch_as_large_as_the_image_gives_the_model_on_images(randomise):
         negatives=None,
         lengthscale=1.3,
         inducing=InducingPoints(Z),
+        scaling=None,
     )
     randomise(plain, 3)
     for g, kernel in enumerate(convolutional.prior.kernels.kernels):
@@ -195,9 +196,9 @@ def test_a_resumed_run_has_the_history_of_an_uninterrupted_one(data, tmp_path):
     ("name", "make"),
     [
         ("MOCGPs-AR", lambda d: mocgps_ar(d, patches=CUT, latents=2, inducing=5, negatives=1, theta="local")),
-        ("MG-M", lambda d: mg_m(d, latents=2, inducing=5, samples=3, patches=CUT)),
-        ("G-A", lambda d: g_a(d, inducing=5, patches=CUT)),
-        ("G-M", lambda d: g_m(d, inducing=5, samples=3, patches=CUT, kl_weight=2.0)),
+        ("MG-M", lambda d: mg_m(d, latents=2, inducing=5, samples=3, patches=CUT, scaling=None)),
+        ("G-A", lambda d: g_a(d, inducing=5, patches=CUT, scaling=None)),
+        ("G-M", lambda d: g_m(d, inducing=5, samples=3, patches=CUT, kl_weight=2.0, scaling=None)),
     ],
 )
 def test_every_convolutional_model_takes_steps_and_is_saved(name, make, data, tmp_path):

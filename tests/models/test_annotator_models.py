@@ -52,7 +52,7 @@ def test_bound_is_the_sum_over_the_annotations_that_were_given(constructor, make
 @pytest.mark.parametrize(("make", "K"), [(classes, 3), (values, None)])
 def test_mean_over_the_batches_of_an_epoch_is_the_bound_on_all_data(make, K, randomise, rng):
     data, _ = make(rng)
-    model = ccgpma(data, K, inducing=8)
+    model = ccgpma(data, K, inducing=8, scaling=None)
     randomise(model, 2)
     source = data.batches(len(data[0]) // 4, seed=3)
     kept = source.steps_per_epoch
@@ -67,9 +67,9 @@ def test_mean_over_the_batches_of_an_epoch_is_the_bound_on_all_data(make, K, ran
 @pytest.mark.parametrize(("make", "K"), [(classes, 3), (values, None)])
 def test_independent_functions_are_mixtures_with_identity_weights(make, K, rng):
     data, _ = make(rng)
-    independent = cgpma(data, K, inducing=6)
+    independent = cgpma(data, K, inducing=6, scaling=None)
     J = independent.prior.num_functions
-    mixed = ccgpma(data, K, inducing=6)
+    mixed = ccgpma(data, K, inducing=6, scaling=None)
     mixed.prior.W.assign(np.eye(J))
     for model in (independent, mixed):
         model.posterior.q_mu.assign(np.random.default_rng(1).normal(size=model.posterior.q_mu.shape))
@@ -78,7 +78,7 @@ def test_independent_functions_are_mixtures_with_identity_weights(make, K, rng):
 
 def test_one_annotator_of_values_is_a_chained_gp(rng):
     data, _ = values(rng, R=1, missing=0.0)
-    one, chained = cgpma(data, inducing=6), cgp(data, HeteroscedasticGaussian(), inducing=6)
+    one, chained = cgpma(data, inducing=6, scaling=None), cgp(data, HeteroscedasticGaussian(), inducing=6, scaling=None)
     for kernel, other in zip(one.prior.kernels.kernels, chained.prior.kernels.kernels, strict=True):
         other.lengthscales.assign([kernel.lengthscales.numpy()])
     for model in (one, chained):
@@ -90,7 +90,7 @@ def test_annotators_beyond_doubt_give_the_bound_of_a_softmax(rng):
     """With reliabilities of one the bound is that of a softmax on the same labels, once for each annotator."""
     data, _truth = classes(rng, R=2, missing=0.0)
     X = data.inputs(0)
-    model = cgpma(data, 3, inducing=6)
+    model = cgpma(data, 3, inducing=6, scaling=None)
     model.posterior.q_mu.assign(np.random.default_rng(1).normal(size=(6, 5)))
     f = model.predict_f(X)
     mean = tf.concat([f.mean[:, :3], tf.fill([len(X), 2], tf.constant(50.0, tf.float64))], 1)
@@ -121,7 +121,7 @@ def test_any_pattern_of_annotations_trains(pattern, rng):
     else:
         X, Y = np.repeat(X[:30], 2, axis=0), np.repeat(Y[:30], 2, axis=0)
     data = MultiOutputData.from_list([(X, Y)], names=["class"])
-    model = ccgpma(data, 3, inducing=8)
+    model = ccgpma(data, 3, inducing=8, scaling=None)
     before = float(model.elbo(data))
     history = mogp.fit(model, data, steps=20, optimizer=NaturalAdam(0.1, 0.01), batch_size=20, progress=False)
     assert history.status == "finished"
@@ -138,7 +138,7 @@ def test_the_liar_among_annotators_is_found_where_he_lies(rng):
     lies = X[:, 0] > 0.5
     annotations[lies, 3] = rng.integers(0, 2, lies.sum())
     data = MultiOutputData.from_list([(X, annotations)], names=["class"])
-    model = ccgpma(data, 2, inducing=15)
+    model = ccgpma(data, 2, inducing=15, scaling=None)
     mogp.fit(model, data, steps=400, optimizer=NaturalAdam(0.1, 0.02), progress=False)
     grid = np.linspace(0.02, 0.98, 25)[:, None]
     trust = model.reliability(grid).mean.numpy()
@@ -151,7 +151,7 @@ def test_the_liar_among_annotators_is_found_where_he_lies(rng):
 
 def test_noise_of_annotators_of_values_is_found(rng):
     data, _ = values(rng, rows=300, R=3, missing=0.3)
-    model = ccgpma(data, inducing=15)
+    model = ccgpma(data, inducing=15, scaling=None)
     mogp.fit(model, data, steps=600, optimizer=NaturalAdam(0.1, 0.02), progress=False)
     grid = np.linspace(0.05, 0.95, 20)[:, None]
     noise = np.sqrt(model.reliability(grid).mean).mean(0)
@@ -165,7 +165,7 @@ def test_noise_of_annotators_of_values_is_found(rng):
 
 def test_predictions_of_classes_agree_with_each_other(rng):
     data, truth = classes(rng)
-    model = cgpma(data, 3, inducing=8)
+    model = cgpma(data, 3, inducing=8, scaling=None)
     mogp.fit(model, data, steps=50, optimizer=NaturalAdam(0.1, 0.01), progress=False)
     X = data.inputs(0)
     p, var = model.predict_y(X)
@@ -182,7 +182,7 @@ def test_predictions_of_classes_agree_with_each_other(rng):
 
 def test_exploratory_optimisers_and_files_serve_annotators(rng, tmp_path):
     data, _ = classes(rng)
-    model = ccgpma(data, 3, inducing=6, whiten=False)
+    model = ccgpma(data, 3, inducing=6, whiten=False, scaling=None)
     history = mogp.fit(model, data, steps=10, optimizer=FNG(start=100.0), progress=False)
     assert history.status == "finished"
     mogp.save(model, tmp_path / "model.mogp")
@@ -193,7 +193,7 @@ def test_exploratory_optimisers_and_files_serve_annotators(rng, tmp_path):
 def test_float32_is_served(float32, rng):
     for make, K in ((classes, 3), (classes, 5), (values, None)):
         data, _ = make(rng)
-        model = ccgpma(data, K, inducing=5)
+        model = ccgpma(data, K, inducing=5, scaling=None)
         assert mogp.fit(model, data, steps=5, progress=False).status == "finished"
         assert model.reliability(data.X).mean.dtype == tf.float32
 
@@ -229,16 +229,21 @@ def test_annotators_can_stand_beside_other_outputs(rng):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda data: ccgpma(data, 2), "labels must be whole numbers from 0 to 1"),
-        (lambda data: ccgpma(data, 3, latents=0), "latents=0"),
-        (lambda data: ccgpma(MultiOutputData.from_arrays(np.zeros((3, 1)), np.zeros((3, 2))), 2), "2 outputs"),
-        (lambda data: ccgpma(data, 3, inducing=4).gold_log_density(data), "one output with one column"),
+        (lambda data: ccgpma(data, 2, scaling=None), "labels must be whole numbers from 0 to 1"),
+        (lambda data: ccgpma(data, 3, latents=0, scaling=None), "latents=0"),
         (
-            lambda data: ccgpma(data, 3, inducing=4).gold_log_density(MultiOutputData.from_arrays([[0.0]], [[7.0]])),
+            lambda data: ccgpma(MultiOutputData.from_arrays(np.zeros((3, 1)), np.zeros((3, 2))), 2, scaling=None),
+            "2 outputs",
+        ),
+        (lambda data: ccgpma(data, 3, inducing=4, scaling=None).gold_log_density(data), "one output with one column"),
+        (
+            lambda data: ccgpma(data, 3, inducing=4, scaling=None).gold_log_density(
+                MultiOutputData.from_arrays([[0.0]], [[7.0]])
+            ),
             "from 0 to 2",
         ),
         (
-            lambda data: ccgpma(data, 3, inducing=4).elbo(
+            lambda data: ccgpma(data, 3, inducing=4, scaling=None).elbo(
                 MultiOutputData.from_list([([[0.0]], [[1.0, 1.0]])], ["class"])
             ),
             r"\(1, 2\).*\(rows, 4\)",
@@ -253,6 +258,6 @@ def test_what_does_not_fit_is_refused(make, said, rng):
 
 def test_a_likelihood_of_classes_is_made_for_the_annotators_of_the_data(rng):
     data, _ = classes(rng, R=4)
-    model = cgpma(data, 3, inducing=4)
+    model = cgpma(data, 3, inducing=4, scaling=None)
     assert isinstance(model.annotators, AnnotatedClasses)
     assert model.likelihood.function_names(data.names)[-1] == "class/reliability of annotator 3"

@@ -32,20 +32,20 @@ ONE = MultiOutputData.from_arrays(X, np.sin(6 * X))
 TOLD = MultiOutputData.from_list([(X, np.add(np.sin(6 * X), [[0.0, 0.1, -0.1]]))])
 POINTS = [[0.1], [0.5], [0.9]]
 NOISY = {
-    "ccgp": lambda **how: ccgp(ONE, lik.HeteroscedasticGaussian(), **how),
-    "cgp": lambda **how: cgp(ONE, lik.HeteroscedasticGaussian(), **how),
-    "accgp": lambda **how: accgp(ONE, lik.HeteroscedasticGaussian(), **how),
-    "hetmogp_lmc": lambda **how: hetmogp_lmc(ONE, [lik.HeteroscedasticGaussian()], **how),
-    "ccgpma": lambda **how: ccgpma(TOLD, **how),
-    "cgpma": lambda **how: cgpma(TOLD, **how),
+    "ccgp": lambda **how: ccgp(ONE, lik.HeteroscedasticGaussian(), **how, scaling=None),
+    "cgp": lambda **how: cgp(ONE, lik.HeteroscedasticGaussian(), **how, scaling=None),
+    "accgp": lambda **how: accgp(ONE, lik.HeteroscedasticGaussian(), **how, scaling=None),
+    "hetmogp_lmc": lambda **how: hetmogp_lmc(ONE, [lik.HeteroscedasticGaussian()], **how, scaling=None),
+    "ccgpma": lambda **how: ccgpma(TOLD, **how, scaling=None),
+    "cgpma": lambda **how: cgpma(TOLD, **how, scaling=None),
 }
 LABELS = MultiOutputData.from_arrays(X, np.arange(12) % 3)
 IMAGES = MultiOutputData.from_arrays(np.random.default_rng(0).random((12, 9)), np.arange(12) % 3)
 CLASSES = {"mogps_ar": mogps_ar, "mg_m": mg_m, "g_a": g_a, "g_m": g_m}
 CONVOLVED = {
-    "hetmogp_cpm": lambda **how: hetmogp_cpm(ONE, [lik.HeteroscedasticGaussian()], **how),
-    "ccgp_cpm": lambda **how: ccgp_cpm(ONE, lik.HeteroscedasticGaussian(), **how),
-    "ccgp_vik": lambda **how: ccgp_vik(ONE, lik.HeteroscedasticGaussian(), **how),
+    "hetmogp_cpm": lambda **how: hetmogp_cpm(ONE, [lik.HeteroscedasticGaussian()], **how, scaling=None),
+    "ccgp_cpm": lambda **how: ccgp_cpm(ONE, lik.HeteroscedasticGaussian(), **how, scaling=None),
+    "ccgp_vik": lambda **how: ccgp_vik(ONE, lik.HeteroscedasticGaussian(), **how, scaling=None),
 }
 
 

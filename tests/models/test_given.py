@@ -115,7 +115,7 @@ def dense_exact(model: ExactLMC, data: MultiOutputData, X: np.ndarray) -> tuple[
 
 @pytest.mark.parametrize("row_effect", [0, 1, 2])
 def test_exact_predictions_are_those_of_dense_conditioning(row_effect, shared, told):
-    model = ExactLMC(shared, latents=2, rank=2, row_effect=row_effect, seed=3)
+    model = ExactLMC(shared, latents=2, rank=2, row_effect=row_effect, seed=3, scaling=None)
     X, known = np.random.default_rng(5).normal(size=(6, 2)), some_targets()
     f_mean, f_cov, y_mean, y_cov = told(*dense_exact(model, shared, X), known)
     given = as_given(known)
@@ -130,13 +130,13 @@ def test_exact_predictions_are_those_of_dense_conditioning(row_effect, shared, t
 
 @pytest.mark.parametrize("row_effect", [0, 1])
 def test_exact_predictions_are_those_of_a_model_that_has_the_targets_in_its_data(row_effect, shared):
-    model = ExactLMC(shared, latents=2, row_effect=row_effect, seed=3)
+    model = ExactLMC(shared, latents=2, row_effect=row_effect, seed=3, scaling=None)
     X, known = np.random.default_rng(5).normal(size=(6, 2)), some_targets()
     Y = np.full((12, 3), np.nan)
     for d, own in enumerate(shared):
         Y[own.rows, d] = own.Y[:, 0]
     more = MultiOutputData.from_arrays(np.concatenate([shared.X, X]), np.concatenate([Y, known]), names=NAMES)
-    larger = ExactLMC(more, latents=2, row_effect=row_effect, seed=3)
+    larger = ExactLMC(more, latents=2, row_effect=row_effect, seed=3, scaling=None)
     gpflow.utilities.multiple_assign(larger, gpflow.utilities.parameter_dict(model))
     for one, other in zip(model.predict_f(X, given=as_given(known)), larger.predict_f(X), strict=True):
         np.testing.assert_allclose(one, other, **CLOSE)
@@ -173,7 +173,7 @@ def test_draws_given_targets_have_the_moments_of_dense_conditioning(build, rando
         model, X = sparse("LMC", "whitened", randomise)
         joint = told(*dense(model, X), np.diag([0.2, 0.05, 0.4]), known)
     else:
-        model, X = ExactLMC(shared, latents=2, row_effect=1), np.random.default_rng(5).normal(size=(6, 2))
+        model, X = ExactLMC(shared, latents=2, row_effect=1, scaling=None), np.random.default_rng(5).normal(size=(6, 2))
         joint = told(*dense_exact(model, shared, X), known)
     f = np.asarray(model.predict_f_samples(X, given=as_given(known), samples=samples, seed=1)).reshape(samples, -1)
     y = np.asarray(model.predict_y_samples(X, given=as_given(known), samples=samples, seed=1)).reshape(samples, -1)
@@ -210,7 +210,7 @@ def test_outputs_that_are_independent_tell_nothing_of_each_other(randomise):
 @pytest.mark.parametrize("likelihood", [Poisson(), HeteroscedasticGaussian()])
 def test_targets_that_are_not_gaussian_cannot_be_given(likelihood):
     data = MultiOutputData.from_arrays(np.arange(6.0), np.arange(12.0).reshape(6, 2), names=["a", "b"])
-    model = hetmogp_lmc(data, [likelihood, Gaussian(0.1)], inducing=3)
+    model = hetmogp_lmc(data, [likelihood, Gaussian(0.1)], inducing=3, scaling=None)
     for ask in (model.predict_f, model.predict_y, model.predict_f_samples, model.predict_y_samples, model.predict):
         with pytest.raises(UnsupportedError, match=rf"'a'.*{type(likelihood).__name__}.*not Gaussian.*GPAR"):
             ask([0.5], given={"a": [1.0]})
@@ -234,7 +234,10 @@ def test_what_cannot_be_read_is_refused(given, error, said, randomise):
 
 def test_float32_is_served(float32):
     data = MultiOutputData.from_arrays(np.arange(6.0), np.arange(12.0).reshape(6, 2), names=["a", "b"])
-    for model in (hetmogp_lmc(data, [Gaussian(0.1), Gaussian(0.1)], inducing=3), ExactLMC(data)):
+    for model in (
+        hetmogp_lmc(data, [Gaussian(0.1), Gaussian(0.1)], inducing=3, scaling=None),
+        ExactLMC(data, scaling=None),
+    ):
         y = model.predict_y([0.5, 1.5], given={"a": [1.0, np.nan]})
         assert y.mean.dtype == np.float32
         assert np.isfinite(y.mean).all()

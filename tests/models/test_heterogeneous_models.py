@@ -35,8 +35,8 @@ def copy_posterior(target, source) -> None:
 def test_chained_gp_is_the_correlated_one_with_identity_mixing(single, randomise):
     """Giraldo 11.16."""
     plain, correlated = (
-        cgp(single, lik.HeteroscedasticGaussian(), inducing=6),
-        ccgp(single, lik.HeteroscedasticGaussian(), latents=2, inducing=6),
+        cgp(single, lik.HeteroscedasticGaussian(), inducing=6, scaling=None),
+        ccgp(single, lik.HeteroscedasticGaussian(), latents=2, inducing=6, scaling=None),
     )
     assert isinstance(plain.prior, Independent)
     assert isinstance(correlated.prior, LMC)
@@ -50,8 +50,8 @@ def test_chained_gp_is_the_correlated_one_with_identity_mixing(single, randomise
 
 def test_heterogeneous_model_of_one_output_is_the_correlated_chained_gp(single, randomise):
     """Giraldo 11.16."""
-    het = hetmogp_lmc(single, lik.HeteroscedasticGaussian(), latents=3, inducing=6, seed=4)
-    chained = ccgp(single, lik.HeteroscedasticGaussian(), latents=3, inducing=6, seed=4)
+    het = hetmogp_lmc(single, lik.HeteroscedasticGaussian(), latents=3, inducing=6, seed=4, scaling=None)
+    chained = ccgp(single, lik.HeteroscedasticGaussian(), latents=3, inducing=6, seed=4, scaling=None)
     randomise(het, 1)
     copy_posterior(chained, het)
     np.testing.assert_array_equal(het.elbo(single), chained.elbo(single))
@@ -59,7 +59,7 @@ def test_heterogeneous_model_of_one_output_is_the_correlated_chained_gp(single, 
 
 def test_heterogeneous_model_has_the_choices_it_says(several):
     kinds = {"binary": lik.Bernoulli(), "real": lik.HeteroscedasticGaussian(), "count": lik.Poisson()}
-    model = hetmogp_lmc(several, kinds, inducing=5)
+    model = hetmogp_lmc(several, kinds, inducing=5, scaling=None)
     assert model.names == several.names
     assert model.prior.num_functions == 4 == model.prior.num_latents
     assert model.inducing.Z.shape == (4, 5, 2)
@@ -76,37 +76,50 @@ def test_heterogeneous_model_has_the_choices_it_says(several):
 
 def test_many_outputs_share_three_latents_unless_told(rng):
     data = MultiOutputData.from_arrays(rng.normal(size=(9, 1)), rng.normal(size=(9, 6)))
-    assert hetmogp_lmc(data, [lik.Gaussian() for _ in range(6)], inducing=4).prior.num_latents == 3
-    assert hetmogp_lmc(data, [lik.Gaussian() for _ in range(6)], latents=2, inducing=4).prior.num_latents == 2
+    assert hetmogp_lmc(data, [lik.Gaussian() for _ in range(6)], inducing=4, scaling=None).prior.num_latents == 3
+    assert (
+        hetmogp_lmc(data, [lik.Gaussian() for _ in range(6)], latents=2, inducing=4, scaling=None).prior.num_latents
+        == 2
+    )
 
 
 def test_variances_of_independent_functions_are_trained(single):
-    model = cgp(single, lik.HeteroscedasticGaussian(), inducing=4)
+    model = cgp(single, lik.HeteroscedasticGaussian(), inducing=4, scaling=None)
     assert all(kernel.variance.trainable for kernel in model.prior.kernels.kernels)
 
 
 def test_constant_inputs_still_give_a_model():
     data = MultiOutputData.from_arrays(np.ones((5, 1)), np.arange(5.0))
     with pytest.warns(UserWarning, match="1 distinct inputs"), pytest.warns(UserWarning, match="column 0 is constant"):
-        model = ccgp(data, lik.HeteroscedasticGaussian())
+        model = ccgp(data, lik.HeteroscedasticGaussian(), scaling=None)
     assert np.isfinite(model.elbo(data))
 
 
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda d: ccgp(d, lik.HeteroscedasticGaussian()), ValueError, "one output, the data have 3; use hetmogp_lmc"),
-        (lambda d: cgp(d, lik.HeteroscedasticGaussian()), ValueError, "one output, the data have 3"),
-        (lambda d: hetmogp_lmc(d, [lik.Gaussian()]), ValueError, "for 3 outputs"),
-        (lambda d: hetmogp_lmc(d, {"real": lik.Gaussian(), "count": lik.Poisson()}), ValueError, "for 3 outputs"),
         (
-            lambda d: hetmogp_lmc(d, {"real": lik.Gaussian(), "count": lik.Poisson(), "typo": lik.Bernoulli()}),
+            lambda d: ccgp(d, lik.HeteroscedasticGaussian(), scaling=None),
+            ValueError,
+            "one output, the data have 3; use hetmogp_lmc",
+        ),
+        (lambda d: cgp(d, lik.HeteroscedasticGaussian(), scaling=None), ValueError, "one output, the data have 3"),
+        (lambda d: hetmogp_lmc(d, [lik.Gaussian()], scaling=None), ValueError, "for 3 outputs"),
+        (
+            lambda d: hetmogp_lmc(d, {"real": lik.Gaussian(), "count": lik.Poisson()}, scaling=None),
+            ValueError,
+            "for 3 outputs",
+        ),
+        (
+            lambda d: hetmogp_lmc(
+                d, {"real": lik.Gaussian(), "count": lik.Poisson(), "typo": lik.Bernoulli()}, scaling=None
+            ),
             KeyError,
             "no output 'typo'",
         ),
-        (lambda d: hetmogp_lmc(d, [lik.Poisson(), lik.Poisson(), lik.Bernoulli()]), ValueError, "'real'"),
-        (lambda d: hetmogp_lmc(d, [lik.Gaussian()] * 3, latents=0), ValueError, "latents=0"),
-        (lambda d: hetmogp_lmc(d, [lik.Gaussian()] * 3, inducing=0), ValueError, "0 inducing points"),
+        (lambda d: hetmogp_lmc(d, [lik.Poisson(), lik.Poisson(), lik.Bernoulli()], scaling=None), ValueError, "'real'"),
+        (lambda d: hetmogp_lmc(d, [lik.Gaussian()] * 3, latents=0, scaling=None), ValueError, "latents=0"),
+        (lambda d: hetmogp_lmc(d, [lik.Gaussian()] * 3, inducing=0, scaling=None), ValueError, "0 inducing points"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_was_given(several, call, error, said):
@@ -116,8 +129,8 @@ def test_what_does_not_fit_is_refused_with_what_was_given(several, call, error, 
 
 def test_augmented_model_counts_the_data_twice_and_the_divergence_once(single, randomise):
     """Giraldo 11.17."""
-    plain = ccgp(single, lik.HeteroscedasticGaussian(), inducing=6)
-    double = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    plain = ccgp(single, lik.HeteroscedasticGaussian(), inducing=6, scaling=None)
+    double = accgp(single, lik.HeteroscedasticGaussian(), inducing=6, scaling=None)
     randomise(plain, 2)
     copy_posterior(double, plain)
     double.prior.W.assign(np.vstack([plain.prior.W] * 2))
@@ -127,7 +140,7 @@ def test_augmented_model_counts_the_data_twice_and_the_divergence_once(single, r
 
 
 def test_copies_of_an_augmented_output_have_weights_and_mini_batches_of_their_own(single):
-    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6, scaling=None)
     assert isinstance(model, AugmentedMOGP)
     assert model.names == ("y", "y (copy)")
     assert model.prior.W.shape == (4, 2)
@@ -140,7 +153,7 @@ def test_copies_of_an_augmented_output_have_weights_and_mini_batches_of_their_ow
 
 
 def test_predictions_of_an_augmented_model_are_of_the_first_output_unless_the_copy_is_named(single, randomise):
-    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6, scaling=None)
     randomise(model, 2)
     X = single.X[:4]
     np.testing.assert_array_equal(model.predict_y(X)[0], model.predict_y(X, "y")[0])
@@ -154,14 +167,14 @@ def test_predictions_of_an_augmented_model_are_of_the_first_output_unless_the_co
 
 @pytest.mark.parametrize("size", [1, 0, [5, 5], "all"])
 def test_augmented_batches_are_one_number_that_can_be_halved(single, size):
-    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6)
+    model = accgp(single, lik.HeteroscedasticGaussian(), inducing=6, scaling=None)
     with pytest.raises(ValueError, match="halved for each copy"):
         model.batches(single, size)
 
 
 def test_an_augmented_model_has_one_output(several):
     with pytest.raises(ValueError, match="one output, the data have 3"):
-        accgp(several, lik.Gaussian())
+        accgp(several, lik.Gaussian(), scaling=None)
 
 
 def test_a_copy_of_an_output_keeps_inputs_columns_and_replicas():
@@ -195,7 +208,7 @@ def test_mini_batches_of_one_pass_average_to_the_full_objective(rng):
     data = MultiOutputData.from_arrays(
         rng.uniform(size=(12, 1)), np.column_stack([rng.normal(size=12), rng.poisson(2.0, 12)]), names=["a", "b"]
     )
-    model = hetmogp_lmc(data, [lik.HeteroscedasticGaussian(), lik.Poisson()], inducing=5)
+    model = hetmogp_lmc(data, [lik.HeteroscedasticGaussian(), lik.Poisson()], inducing=5, scaling=None)
     source = data.batches(4, seed=1)
     parts = [float(model.elbo(source(step))) for step in range(3)]
     np.testing.assert_allclose(np.mean(parts), model.elbo(data), rtol=1e-10)
@@ -205,10 +218,10 @@ def test_constant_columns_are_named_in_a_warning(rng):
     X = np.column_stack([rng.uniform(size=10), np.full(10, 3.0)])
     data = MultiOutputData.from_arrays(X, rng.normal(size=10), names=["y"])
     with pytest.warns(UserWarning, match="input column 1 is constant.*Drop it"):
-        hetmogp_lmc(data, lik.Gaussian(), inducing=4)
+        hetmogp_lmc(data, lik.Gaussian(), inducing=4, scaling=None)
     still = MultiOutputData.from_arrays(X[:, :1], np.zeros(10), names=["flat"])
     with pytest.warns(UserWarning, match="all 10 targets of output 'flat' are 0"):
-        hetmogp_cpm(still, lik.Gaussian(), inducing=4)
+        hetmogp_cpm(still, lik.Gaussian(), inducing=4, scaling=None)
 
 
 @pytest.mark.parametrize(

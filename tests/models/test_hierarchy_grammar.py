@@ -71,18 +71,22 @@ def test_kernels_that_are_none_are_refused(name):
 
 def test_hgp_has_two_levels():
     with pytest.raises(ValueError, match="3 kernels; HGP has two levels: an output, a replica"):
-        HGP(common_data(), kernel=[Matern32()] * 3)
+        HGP(common_data(), kernel=[Matern32()] * 3, scaling=None)
 
 
 def test_a_list_of_nodes_is_a_tree_of_two_levels():
     data = uneven_data()
-    flat, deep = (hmogp_lv(data, **SMALL, tree=tree, start="random") for tree in ([0, 0, 1], [[0], [0], [1]]))
+    flat, deep = (
+        hmogp_lv(data, **SMALL, tree=tree, start="random", scaling=None) for tree in ([0, 0, 1], [[0], [0], [1]])
+    )
     np.testing.assert_array_equal(flat.elbo(data), deep.elbo(data))
     assert len(lengthscales(flat)) == 2
 
 
 def test_a_function_makes_kernels():
-    model = lmc_stacked(common_data(), latents=3, inducing=2, kernel=lambda: SquaredExponential(lengthscales=0.4))
+    model = lmc_stacked(
+        common_data(), latents=3, inducing=2, kernel=lambda: SquaredExponential(lengthscales=0.4), scaling=None
+    )
     np.testing.assert_allclose(lengthscales(model), [0.4, 0.4, 0.4])
 
 
@@ -123,8 +127,8 @@ def test_the_bound_of_nested_replicas_is_that_of_replicas_with_numbers_of_their_
     nested, crossed = nested_and_crossed()
     points = replica_points(nested, 2)
     models = [
-        hmogp_lv(nested, inducing=2, latent_inducing=2, start=kind),
-        hmogp_lv(crossed, inducing=as_by_hand(points, nested.num_outputs), latent_inducing=2, start=kind),
+        hmogp_lv(nested, inducing=2, latent_inducing=2, start=kind, scaling=None),
+        hmogp_lv(crossed, inducing=as_by_hand(points, nested.num_outputs), latent_inducing=2, start=kind, scaling=None),
     ]
     shared = replace(nested, nested=False)
     assert abs(float(models[0].elbo(nested) - models[0].elbo(shared))) > 1e-3
@@ -157,8 +161,8 @@ def test_models_without_functions_that_outputs_share_in_a_replica_read_nested_re
 def test_nested_replicas_have_no_tree_and_no_new_outputs():
     nested, _ = nested_and_crossed()
     with pytest.raises(UnsupportedError, match="have no tree in common"):
-        hmogp_lv(nested, tree=[(0, 0), (0, 1), (1, 0)])
-    model = hmogp_lv(common_data(), **SMALL, start="random")
+        hmogp_lv(nested, tree=[(0, 0), (0, 1), (1, 0)], scaling=None)
+    model = hmogp_lv(common_data(), **SMALL, start="random", scaling=None)
     with pytest.raises(UnsupportedError, match="train a new model on all outputs"):
         add_outputs(model, nested)
 
@@ -197,6 +201,6 @@ def test_data_at_the_edge_are_modelled_and_fitted(name, edge):
 def test_kernels_of_levels_leave_those_that_were_given_alone():
     data, kernels = common_data(), levels_of()
     before = [float(k.variance.numpy()) for k in kernels]
-    model = hmogp_lv(data, kernel=kernels, **SMALL)
+    model = hmogp_lv(data, kernel=kernels, **SMALL, scaling=None)
     fit(model, data, steps=2, progress=False)
     assert [float(k.variance.numpy()) for k in kernels] == before

@@ -91,7 +91,7 @@ def test_the_bayesian_gplvm_reads_tables_only():
 @pytest.mark.parametrize("kind", ["pca", "gplvm", "random"])
 def test_every_start_gives_a_model_of_the_data(kind):
     data = uneven_data()
-    model = started(hmogp_lv(data, latent_dim=2, inducing=2, latent_inducing=3, start=kind), data)
+    model = started(hmogp_lv(data, latent_dim=2, inducing=2, latent_inducing=3, start=kind, scaling=None), data)
     assert isinstance(model, LatentMOGP)
     assert model.names == data.names
     assert model.latent_inducing.shape == (3, 2)
@@ -103,7 +103,9 @@ def test_a_start_from_the_smoothed_outputs_is_closer_to_the_data_than_a_random_o
     data = drawn_data(D=6, R=2, N=5)[0]
     residual = {}
     for kind in ("pca", "random"):
-        table_of = started(hmogp_lv(data, inducing=6, latent_inducing=5, start=kind), data).predictions(data)
+        table_of = started(hmogp_lv(data, inducing=6, latent_inducing=5, start=kind, scaling=None), data).predictions(
+            data
+        )
         residual[kind] = np.mean((table_of["observed"] - table_of["mean"]) ** 2)
     assert residual["pca"] < 0.5 * residual["random"]
 
@@ -111,18 +113,18 @@ def test_a_start_from_the_smoothed_outputs_is_closer_to_the_data_than_a_random_o
 def test_unknown_starts_and_sizes_are_refused():
     data = common_data()
     with pytest.raises(ValueError, match="start='best'; choose one of 'pca', 'gplvm', 'random'"):
-        hmogp_lv(data, start="best")
+        hmogp_lv(data, start="best", scaling=None)
     with pytest.raises(ValueError, match="0 inducing points"):
-        hmogp_lv(data, inducing=0)
+        hmogp_lv(data, inducing=0, scaling=None)
     with pytest.raises(ValueError, match="latent_inducing=0, latent_dim=2"):
-        hmogp_lv(data, latent_inducing=0, start="random")
+        hmogp_lv(data, latent_inducing=0, start="random", scaling=None)
     with pytest.raises(ValueError, match="latent_inducing=5, latent_dim=0"):
-        hmogp_lv(data, latent_dim=0, start="random")
+        hmogp_lv(data, latent_dim=0, start="random", scaling=None)
 
 
 def test_a_tree_gives_a_level_for_each_step_of_its_paths():
     data, tree = uneven_data(), [(0, 0, 0), (0, 0, 1), (1, 0, 0)]
-    model = hmogp_lv(data, tree=tree, inducing=2, latent_inducing=2, start="random")
+    model = hmogp_lv(data, tree=tree, inducing=2, latent_inducing=2, start="random", scaling=None)
     assert model.num_replicas == 3
     variances = [v.numpy() for name, v in gpflow.utilities.parameter_dict(model.kernel).items() if "variance" in name]
     np.testing.assert_allclose(variances, np.full(4, 0.25))
@@ -144,7 +146,7 @@ def test_data_at_the_edge_have_models(data):
         model = started(make(data, inducing=2, latent_inducing=2, start=kind), data)
         assert np.isfinite(model.elbo(data))
         assert np.isfinite(model.predict_y([0.5], replica=1).var).all()
-    model = hgp_ind(data, inducing=2)
+    model = hgp_ind(data, inducing=2, scaling=None)
     assert np.isfinite(model.elbo(data))
 
 
@@ -153,7 +155,7 @@ def test_counts_have_start_values_too():
     data = MultiOutputData.from_arrays(np.arange(6.0), rng.poisson(2.0, (6, 3)), replica=[0, 0, 0, 1, 1, 1])
     for likelihood in (gpflow.likelihoods.Poisson(), gpflow.likelihoods.Bernoulli()):
         y = data if isinstance(likelihood, gpflow.likelihoods.Poisson) else binary(data)
-        model = started(hmogp_lv(y, likelihood, inducing=3, latent_inducing=2), y)
+        model = started(hmogp_lv(y, likelihood, inducing=3, latent_inducing=2, scaling=None), y)
         assert np.isfinite(model.elbo(y))
         assert np.all(model.predict_y([1.0, 2.0], replica=1).mean.numpy() > 0)
 
@@ -166,7 +168,10 @@ def binary(data: MultiOutputData) -> MultiOutputData:
 
 def test_lvmogp_and_lmc_predict_the_same_for_all_replicas():
     data = uneven_data()
-    models = [started(lvmogp(data, inducing=3, latent_inducing=2), data), lmc_stacked(data, inducing=4)]
+    models = [
+        started(lvmogp(data, inducing=3, latent_inducing=2, scaling=None), data),
+        lmc_stacked(data, inducing=4, scaling=None),
+    ]
     models[1].posterior.q_mu.assign(np.random.default_rng(0).normal(size=models[1].posterior.q_mu.shape))
     for model in models:
         one, other = (model.predict_y(NEW, "missing", replica=r) for r in (0, 2))
@@ -176,7 +181,7 @@ def test_lvmogp_and_lmc_predict_the_same_for_all_replicas():
 
 def test_lvmogp_reads_data_with_replicas_as_repeated_observations():
     data = uneven_data()
-    model = started(lvmogp(data, inducing=3, latent_inducing=2, seed=1), data)
+    model = started(lvmogp(data, inducing=3, latent_inducing=2, seed=1, scaling=None), data)
     np.testing.assert_allclose(model.elbo(data), model.elbo(without_replicas(data)), rtol=1e-10)
 
 
@@ -186,7 +191,7 @@ def test_lvmogp_reads_data_with_replicas_as_repeated_observations():
 def test_hgp_ind_is_a_sparse_gp_for_each_output(randomise):
     """GPflow's SVGP on `[x, r]` for each; sets of inducing points of different sizes are filled up."""
     data = uneven_data()
-    model = hgp_ind(data, inducing=3, kernel=levels_of(), noise=0.2)
+    model = hgp_ind(data, inducing=3, kernel=levels_of(), noise=0.2, scaling=None)
     randomise(model, 1)
     Z = np.asarray(model.inducing.inputs)
     assert Z.shape == (5, 3, 2)
@@ -205,7 +210,7 @@ def test_hgp_ind_is_a_sparse_gp_for_each_output(randomise):
 
 def test_lmc_stacked_is_the_lmc_on_inputs_alone(randomise):
     data = uneven_data()
-    model = lmc_stacked(data, inducing=4, seed=2)
+    model = lmc_stacked(data, inducing=4, seed=2, scaling=None)
     randomise(model, 1)
     kernels = [SquaredExponential(lengthscales=k.lengthscales.numpy()) for k in model.prior.kernels.kernels]
     flat = SparseMOGP(
@@ -350,9 +355,9 @@ def test_on_data_from_the_model_hmogp_lv_beats_models_that_ignore_replicas():
     test = data.take({name: np.flatnonzero(held) for name in data.names})
     scores = {}
     for name, model in {
-        "HMOGP-LV": hmogp_lv(train, inducing=6, latent_inducing=4),
-        "LVMOGP": lvmogp(train, inducing=6, latent_inducing=4),
-        "LMC": lmc_stacked(train, inducing=20),
+        "HMOGP-LV": hmogp_lv(train, inducing=6, latent_inducing=4, scaling=None),
+        "LVMOGP": lvmogp(train, inducing=6, latent_inducing=4, scaling=None),
+        "LMC": lmc_stacked(train, inducing=20, scaling=None),
     }.items():
         fit(model, train, steps=250, optimizer=Adam(0.05), progress=False)
         frame = model.predictions(test, quantiles=())
@@ -366,7 +371,7 @@ def test_on_data_from_the_model_hmogp_lv_beats_models_that_ignore_replicas():
 def test_points_given_are_the_points_used():
     data = common_data()
     points = ReplicaPoints([[0.0], [1.0]], [0, 1])
-    assert hmogp_lv(data, inducing=points, kernel=Matern32(), start="random").inducing is points
+    assert hmogp_lv(data, inducing=points, kernel=Matern32(), start="random", scaling=None).inducing is points
 
 
 # ------------------------------------------------------------------------------------------------- our own likelihoods
@@ -401,7 +406,7 @@ def test_rates_and_means_of_exponential_targets_are_mirror_images(make):
 
 def test_yes_or_no_targets_are_learned_by_our_bernoulli():
     data = replicated(lambda rng, f: (f > 0).astype(float))
-    model = hmogp_lv(data, likelihood=lik.Bernoulli(), latent_inducing=3)
+    model = hmogp_lv(data, likelihood=lik.Bernoulli(), latent_inducing=3, scaling=None)
     fit(model, data, steps=100, optimizer=Adam(0.05), progress=False)
     seen = model.predictions(data, quantiles=())
     assert ((seen["mean"] > 0.5) == (seen["observed"] > 0.5)).mean() > 0.9
@@ -410,4 +415,4 @@ def test_yes_or_no_targets_are_learned_by_our_bernoulli():
 def test_likelihoods_of_several_functions_are_refused():
     data = replicated(lambda rng, f: f)
     with pytest.raises(TypeError, match="HeteroscedasticGaussian reads several functions"):
-        hmogp_lv(data, likelihood=lik.HeteroscedasticGaussian(), start="random")
+        hmogp_lv(data, likelihood=lik.HeteroscedasticGaussian(), start="random", scaling=None)

@@ -251,7 +251,7 @@ def test_one_replica_gives_lvmogp_with_the_sum_of_the_kernels():
     model = toy(data)
     flat = MultiOutputData(data.X, tuple(Output(o.name, o.rows, o.Y, o.observed) for o in data.outputs))
     g, f = levels_of()
-    named = lvmogp(flat, kernel=g + f, inducing=model.inducing, latent_inducing=3, start="random")
+    named = lvmogp(flat, kernel=g + f, inducing=model.inducing, latent_inducing=3, start="random", scaling=None)
     for target, value in gpflow.utilities.parameter_dict(model).items():
         if not target.startswith(".kernels") and target in gpflow.utilities.parameter_dict(named):
             gpflow.utilities.parameter_dict(named)[target].assign(value)
@@ -327,7 +327,9 @@ def test_a_single_output_has_the_bound_of_a_sparse_hierarchical_gp(little_jitter
         q_mu=model.posterior.q_mu.numpy(), q_sqrt=model.posterior.q_sqrt_x.numpy()[None],
     )  # fmt: skip
     np.testing.assert_allclose(total(model, data), svgp.elbo((X, Y)), rtol=1e-7)
-    named = hgp_ind(data, inducing=ReplicaPoints(model.inducing.Z.numpy(), model.inducing.replica), kernel=levels_of())
+    named = hgp_ind(
+        data, inducing=ReplicaPoints(model.inducing.Z.numpy(), model.inducing.replica), kernel=levels_of(), scaling=None
+    )
     named.likelihood.likelihoods[0].variance.assign(0.3)
     named.posterior.q_mu.assign(model.posterior.q_mu.numpy())
     named.posterior.q_sqrt.assign(model.posterior.q_sqrt_x.numpy()[None])

@@ -25,7 +25,7 @@ SIZES = {"latent_dim": 2, "latent_inducing": 3, "nodes": 7, "noise": None, "seed
 
 
 def made(data: MultiOutputData, kind: str) -> LatentMOGP:
-    return hmogp_lv(data, inducing=2, latent_inducing=3, kernel=levels_of(), start=kind, seed=1)
+    return hmogp_lv(data, inducing=2, latent_inducing=3, kernel=levels_of(), start=kind, seed=1, scaling=None)
 
 
 def assert_same(one: LatentMOGP, other: LatentMOGP) -> None:
@@ -117,4 +117,4 @@ def test_noise_that_is_given_is_where_the_noise_starts(make, kind):
 def test_noise_is_that_of_gaussian_targets():
     data = MultiOutputData.from_arrays(np.arange(4.0), np.ones((4, 2)))
     with pytest.raises(ValueError, match=r"noise=0.1 was given with a Poisson likelihood"):
-        hmogp_lv(data, gpflow.likelihoods.Poisson(), noise=0.1)
+        hmogp_lv(data, gpflow.likelihoods.Poisson(), noise=0.1, scaling=None)

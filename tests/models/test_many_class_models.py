@@ -174,6 +174,7 @@ def published(covariance: str) -> SparseMOGP:
         covariance=covariance,
         negatives=None,
         lengthscale=1.0,
+        scaling=None,
     )
     model.posterior.q_mu.assign([[1.0]])
     model.posterior.q_sqrt.assign([[[np.sqrt(0.1)]]])
@@ -239,6 +240,7 @@ def test_the_functions_of_drawn_classes_are_those_of_their_own_output(outputs, n
         W=W[:, None],
         negatives=negatives,
         lengthscale=1e4,
+        scaling=None,
     )
     model.posterior.q_mu.assign([[1.0]])
     model.posterior.q_sqrt.assign([[[1e-5]]])
@@ -644,7 +646,7 @@ def test_drawn_labels_have_the_predicted_frequencies(outputs, randomise):
 
 def test_learned_coregionalisation_matrices_have_rank_one_and_the_global_one_averages_their_blocks(outputs):
     """T3.10, and the GACM by its definition: symmetric, non-negative, blind to the order of classes."""
-    model = mogps_ar(outputs, latents=3, inducing=4, negatives=2)
+    model = mogps_ar(outputs, latents=3, inducing=4, negatives=2, scaling=None)
     adam = Adam(0.1)
     adam.start(model)
     for _ in range(5):
@@ -671,8 +673,8 @@ def test_learned_coregionalisation_matrices_have_rank_one_and_the_global_one_ave
 @pytest.mark.parametrize(
     "make",
     [
-        lambda data: mogps_ar(data, latents=2, inducing=4, negatives=1),
-        lambda data: mogps_ar(data, latents=2, inducing=4, negatives=2, theta="local"),
+        lambda data: mogps_ar(data, latents=2, inducing=4, negatives=1, scaling=None),
+        lambda data: mogps_ar(data, latents=2, inducing=4, negatives=2, theta="local", scaling=None),
     ],
     ids=["collapsed", "local"],
 )
@@ -719,7 +721,7 @@ def test_training_separates_clusters_of_several_outputs():
         [(centres[y] + 0.3 * rng.normal(size=(160, 2)), y), (centres[z][:, ::-1] + 0.3 * rng.normal(size=(160, 2)), z)]
     )
     train, test = data.split(0.25, seed=1)
-    model = mogps_ar(train, latents=4, inducing=16, negatives=1)
+    model = mogps_ar(train, latents=4, inducing=16, negatives=1, scaling=None)
     mogp.fit(model, train, steps=200, optimizer=Adam(0.05), batch_size=40, progress=False)
     for d, o in enumerate(test):
         assert metrics.weighted_recall(o.Y[:, 0], model.predict_classes(test.inputs(d), d)) > 0.95
@@ -740,7 +742,7 @@ def test_no_tensor_of_a_step_is_as_long_as_the_classes_but_the_mixing_matrix_and
     """The step never forms rows times classes."""
     C, rng = 5003, np.random.default_rng(0)
     data = MultiOutputData.from_arrays(rng.normal(size=(40, 2)), rng.integers(0, C, 40))
-    model = mogps_ar(data, [C], latents=3, inducing=4, negatives=5)
+    model = mogps_ar(data, [C], latents=3, inducing=4, negatives=5, scaling=None)
     adam, source = Adam(0.01), data.batches(8)
     adam.start(model)
     step = tf.function(lambda t: adam.step(model, lambda: model.training_loss(source(t))), autograph=False)
@@ -768,8 +770,8 @@ def test_duplicated_rows_count_twice(single, randomise):
 
 
 def test_classes_are_by_default_one_more_than_the_largest_label(outputs):
-    assert mogps_ar(outputs, latents=2, inducing=3).prior.num_functions == 10
-    more = mogps_ar(outputs, {"two": 4, "five": 5, "three": 9}, latents=2, inducing=3)
+    assert mogps_ar(outputs, latents=2, inducing=3, scaling=None).prior.num_functions == 10
+    more = mogps_ar(outputs, {"two": 4, "five": 5, "three": 9}, latents=2, inducing=3, scaling=None)
     assert [len(more.likelihood.functions(d)) for d in range(3)] == [4, 5, 9]
     assert np.isfinite(more.elbo(outputs))
     assert more.predict_y(outputs.X, "three")[0].shape == (22, 9)
@@ -800,19 +802,19 @@ def test_single_output_baselines_refuse_several_outputs(outputs, make):
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
-        (lambda d: mogps_ar(d, [2, 4, 3], inducing=3).elbo(d), ValueError, "'five'.*unknown-class"),
-        (lambda d: mogps_ar(d, [2, 5]), ValueError, "2.*3"),
-        (lambda d: mogps_ar(d, {"two": 2, "five": 5, "typo": 3}), KeyError, "typo"),
-        (lambda d: mogps_ar(d, {"two": 2, "five": 5}), ValueError, "three"),
-        (lambda d: mogps_ar(d, [1, 5, 3]), ValueError, "classes"),
-        (lambda d: mogps_ar(d, negatives=0), ValueError, "negatives=0"),
-        (lambda d: mogps_ar(d, latents=0), ValueError, "latents=0"),
-        (lambda d: mogps_ar(d, inducing=0), ValueError, "0 inducing points"),
-        (lambda d: mogps_ar(d, covariance="none"), ValueError, "none"),
-        (lambda d: mogps_ar(d, theta="none"), ValueError, "none"),
-        (lambda d: mogps_ar(d, latents=2, W=np.ones((9, 2))), ValueError, r"\(9, 2\)"),
-        (lambda d: mogps_ar(d, inducing=points(7), latents=2), ValueError, "7 sets"),
-        (lambda d: mg_m(d, samples=0), ValueError, "samples=0"),
+        (lambda d: mogps_ar(d, [2, 4, 3], inducing=3, scaling=None).elbo(d), ValueError, "'five'.*unknown-class"),
+        (lambda d: mogps_ar(d, [2, 5], scaling=None), ValueError, "2.*3"),
+        (lambda d: mogps_ar(d, {"two": 2, "five": 5, "typo": 3}, scaling=None), KeyError, "typo"),
+        (lambda d: mogps_ar(d, {"two": 2, "five": 5}, scaling=None), ValueError, "three"),
+        (lambda d: mogps_ar(d, [1, 5, 3], scaling=None), ValueError, "classes"),
+        (lambda d: mogps_ar(d, negatives=0, scaling=None), ValueError, "negatives=0"),
+        (lambda d: mogps_ar(d, latents=0, scaling=None), ValueError, "latents=0"),
+        (lambda d: mogps_ar(d, inducing=0, scaling=None), ValueError, "0 inducing points"),
+        (lambda d: mogps_ar(d, covariance="none", scaling=None), ValueError, "none"),
+        (lambda d: mogps_ar(d, theta="none", scaling=None), ValueError, "none"),
+        (lambda d: mogps_ar(d, latents=2, W=np.ones((9, 2)), scaling=None), ValueError, r"\(9, 2\)"),
+        (lambda d: mogps_ar(d, inducing=points(7), latents=2, scaling=None), ValueError, "7 sets"),
+        (lambda d: mg_m(d, samples=0, scaling=None), ValueError, "samples=0"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_was_given(outputs, call, error, said):
@@ -824,12 +826,12 @@ def test_what_does_not_fit_is_refused_with_what_was_given(outputs, call, error, 
 def test_labels_that_are_not_classes_are_refused_by_name(bad):
     data = MultiOutputData.from_arrays(np.arange(3.0), bad, names=["kind"])
     with pytest.raises(ValueError, match=r"'kind'.*labels must be whole numbers"):
-        mogps_ar(data, latents=1, inducing=2).elbo(data)
+        mogps_ar(data, latents=1, inducing=2, scaling=None).elbo(data)
 
 
 def test_an_output_in_which_one_class_was_seen_has_two():
     data = MultiOutputData.from_arrays(np.arange(3.0), [0.0, 0.0, 0.0])
-    model = mogps_ar(data, latents=1, inducing=2)
+    model = mogps_ar(data, latents=1, inducing=2, scaling=None)
     assert model.prior.num_functions == 2
     assert np.isfinite(model.elbo(data))
 

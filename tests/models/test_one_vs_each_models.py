@@ -122,7 +122,7 @@ def test_the_step_is_unbiased_over_all_classes_rivals_and_batches_and_so_is_its_
 
 
 def test_the_linear_step_is_unbiased_over_all_classes_rivals_and_batches_and_so_is_its_gradient(data, rng):
-    model = ovse_linear(data, penalty=0.7)
+    model = ovse_linear(data, penalty=0.7, scaling=None)
     model.weights.assign(rng.normal(size=(3, 2)))
     model.bias.assign(rng.normal(size=3))
     labels = data.outputs[0].Y[:, 0]
@@ -231,7 +231,7 @@ def test_a_step_reads_rows_of_what_classes_own_and_never_all_of_it(method):
 
 def test_the_linear_model_moves_two_classes_a_step():
     some = many(6)
-    model, adam = ovse_linear(some), Adam(0.1, lazy=True)
+    model, adam = ovse_linear(some, scaling=None), Adam(0.1, lazy=True)
     adam.start(model)
     batch = model.batches(some, 3)(0)
     adam.step(model, lambda: model.training_loss(batch))
@@ -298,7 +298,7 @@ def test_interrupted_training_goes_on_as_if_it_had_not_been(tmp_path):
 
 def test_training_learns_rings():
     rings = mogp.datasets.load("rings", train=40, test=40)
-    model = ovse(rings.train.data, shared=True, inducing=40, lengthscale=1.0)
+    model = ovse(rings.train.data, shared=True, inducing=40, lengthscale=1.0, scaling=None)
     adam = Adam(0.1, lazy=True)
     mogp.fit(model, rings.train.data, steps=150, optimizer=adam, batch_size=40, progress=False)
     assert np.mean(model.predict_classes(rings.test.X) != rings.test.Y[:, 0]) < 0.3
@@ -331,12 +331,14 @@ def test_the_six_methods_differ_as_in_the_thesis():
 def test_a_chosen_kernel_serves_all_classes_or_each_has_its_copy(shared):
     some, chosen = many(4), gpflow.kernels.Matern32(lengthscales=0.7)
     for shared_kernel in (True, False):
-        model = ovse(some, shared=shared, inducing=3, kernel=chosen, shared_kernel=shared_kernel)
+        model = ovse(some, shared=shared, inducing=3, kernel=chosen, shared_kernel=shared_kernel, scaling=None)
         own = {v.shape[0] for v in model.prior.kernels.trainable_variables if v.shape.rank}
         assert own == (set() if shared_kernel else {4})
         assert all(isinstance(one, gpflow.kernels.Matern32) for one in model.prior.kernels.kernels)
         assert np.isfinite(model.elbo(model.batches(some, 3)(0)))
-    assert isinstance(robust_max(some, inducing=3, kernel=chosen).prior.kernels.kernels[0], gpflow.kernels.Matern32)
+    assert isinstance(
+        robust_max(some, inducing=3, kernel=chosen, scaling=None).prior.kernels.kernels[0], gpflow.kernels.Matern32
+    )
 
 
 def test_each_class_gets_centres_of_its_own_rows():
@@ -404,7 +406,7 @@ def test_parts_that_do_not_fit_are_refused(data):
     with pytest.raises(ValueError, match=r"give the prior bias=0\.0"):
         OneVsEachMOGP(Independent(kernel, functions=3), InducingPoints(np.zeros((2, 2))), OneVsEach(3))
     with pytest.raises(ValueError, match="rivals=0"):
-        ovse(data, inducing=2, rivals=0)
+        ovse(data, inducing=2, rivals=0, scaling=None)
     own = [gpflow.kernels.SquaredExponential() for _ in range(3)]
     model = OneVsEachMOGP(Independent(own, bias=0.0), InducingPoints(np.eye(2)), OneVsEach(3), names=["y"])
     with pytest.raises(ValueError, match="use KernelRows"):

@@ -93,7 +93,7 @@ def test_points_at_the_data_and_the_best_posterior_reach_the_exact_evidence(shar
     K = np.outer(W[d], W[d]) * kernel(shared.X[n]).numpy() + SIGMA[np.ix_(d, d)] * (n[:, None] == n)
     expected = stats.multivariate_normal(np.zeros(len(n)), K).logpdf(Y[n, d])
     np.testing.assert_allclose(found, expected, rtol=1e-7)
-    exact = ExactLMC(shared, kernel=kernel, A=W[None], row_effect=2)
+    exact = ExactLMC(shared, kernel=kernel, A=W[None], row_effect=2, scaling=None)
     exact.noise.assign(NOISE)
     exact.effect.assign(EFFECT)
     np.testing.assert_allclose(exact.elbo(), expected, rtol=1e-9)
@@ -154,7 +154,7 @@ def test_draws_of_targets_are_joint_over_outputs_at_a_row_and_not_between_rows(f
         model = build(randomise)
         B = np.asarray(model.prior.W) @ np.asarray(model.prior.W).T
     else:
-        model = ExactLMC(shared, row_effect=2)
+        model = ExactLMC(shared, row_effect=2, scaling=None)
         model.noise.assign(NOISE)
         model.effect.assign(EFFECT)
         W = np.asarray(model.kernel.kernels[1].W)
@@ -198,11 +198,11 @@ def test_the_effect_is_recovered_from_simulated_data(family):
     rows = 200
     data, truth = simulated(rows, seed=0)
     if family == "exact":
-        model = ExactLMC(data, row_effect=1)
+        model = ExactLMC(data, row_effect=1, scaling=None)
         mogp.fit(model, data, steps=200, progress=False)
         noise = np.asarray(model.noise)
     else:
-        model = hetmogp_lmc(data, [Gaussian(0.1) for _ in range(3)], latents=1, inducing=20, row_effect=1)
+        model = hetmogp_lmc(data, [Gaussian(0.1) for _ in range(3)], latents=1, inducing=20, row_effect=1, scaling=None)
         mogp.fit(model, data, optimizer=LBFGS(), steps=200, progress=False)
         noise = np.array([float(one.variance.numpy()) for one in model.likelihood.likelihoods])
     W = np.asarray(model.effect)
@@ -217,28 +217,28 @@ def test_the_effect_is_recovered_from_simulated_data(family):
 
 
 def test_it_is_off_by_default(shared):
-    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3)
+    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, scaling=None)
     assert type(model) is SparseMOGP
-    assert ExactLMC(shared).effect is None
+    assert ExactLMC(shared, scaling=None).effect is None
 
 
 @pytest.mark.parametrize("other", [Poisson, HeteroscedasticGaussian])
 def test_it_is_for_gaussian_outputs(other):
     data = MultiOutputData.from_arrays(np.arange(4.0), np.ones((4, 2)) + np.arange(4.0)[:, None], names=["a", "b"])
     with pytest.raises(UnsupportedError, match=rf"'b' \({other.__name__}\) is not.*row_effect=0"):
-        hetmogp_lmc(data, [Gaussian(0.1), other()], inducing=3, row_effect=1)
+        hetmogp_lmc(data, [Gaussian(0.1), other()], inducing=3, row_effect=1, scaling=None)
 
 
 @pytest.mark.parametrize("rank", [-1, 1.5])
 def test_its_rank_is_a_whole_number(rank, shared):
     with pytest.raises(ValueError, match=f"row_effect={rank}"):
-        ExactLMC(shared, row_effect=rank)
+        ExactLMC(shared, row_effect=rank, scaling=None)
     with pytest.raises(ValueError, match=f"row_effect={rank}"):
-        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=rank)
+        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=rank, scaling=None)
 
 
 def test_batches_that_separate_the_outputs_of_a_row_are_refused(shared, uneven):
-    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=1)
+    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=1, scaling=None)
     for size in ([4, 4, 4], {"a": 4, "b": 4, "c": 4}):
         with pytest.raises(UnsupportedError, match=r"batch_size.*rows for all of them"):
             model.batches(shared, size)
@@ -248,13 +248,13 @@ def test_batches_that_separate_the_outputs_of_a_row_are_refused(shared, uneven):
 def test_two_targets_of_an_output_at_one_row_are_refused():
     twice = Output("a", np.array([0, 0, 1]), np.array([[1.0], [2.0], [3.0]]), np.ones((3, 1), bool))
     with pytest.raises(ValueError, match="several targets at one row"):
-        ExactLMC(MultiOutputData(np.array([[0.0], [1.0]]), (twice,)), row_effect=1)
+        ExactLMC(MultiOutputData(np.array([[0.0], [1.0]]), (twice,)), row_effect=1, scaling=None)
 
 
 def test_models_say_that_they_have_it_and_are_saved_with_it(shared, tmp_path):
     for model in (
-        ExactLMC(shared, row_effect=2),
-        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=2),
+        ExactLMC(shared, row_effect=2, scaling=None),
+        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=2, scaling=None),
     ):
         assert "effect of rank 2" in str(model)
         again = mogp.load(mogp.save(model, tmp_path / "model.mogp"))

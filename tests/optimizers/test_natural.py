@@ -330,9 +330,9 @@ def test_every_optimiser_lowers_the_loss_of_every_model_by_the_same_fit(model, o
 @pytest.mark.parametrize("optimizer", ["HYB", "FNG", "Vadam"])
 def test_optimisers_serve_augmented_outputs_and_likelihoods_that_read_functions(optimizer, rng):
     single = MultiOutputData.from_arrays(rng.normal(size=(20, 1)), rng.normal(size=20), names=["y"])
-    augmented = accgp(single, HeteroscedasticGaussian(), inducing=5)
+    augmented = accgp(single, HeteroscedasticGaussian(), inducing=5, scaling=None)
     classes = MultiOutputData.from_arrays(rng.normal(size=(20, 2)), rng.integers(0, 4, 20), names=["class"])
-    many = mogps_ar(classes, latents=2, inducing=5, negatives=2)
+    many = mogps_ar(classes, latents=2, inducing=5, negatives=2, scaling=None)
     assert isinstance(many.likelihood.likelihoods[0], AugmentReduce)
     for model, data in ((augmented, single), (many, classes)):
         before = float(model.training_loss(data))

@@ -315,12 +315,15 @@ def test_as_published_outputs_share_nothing_but_hyperparameters(rng):
     data = several(rng)
     other = data.take({"real": range(25), "binary": [0], "count": [0]})
     X = np.linspace(0, 1, 5)[:, None]
-    a, b = (natural_fit(hetmogp_cpm(data, KINDS, inducing=6), part).predict_f(X, "real") for part in (data, other))
+    a, b = (
+        natural_fit(hetmogp_cpm(data, KINDS, inducing=6, scaling=None), part).predict_f(X, "real")
+        for part in (data, other)
+    )
     np.testing.assert_allclose(a.mean, b.mean, atol=1e-9)
     np.testing.assert_allclose(a.var, b.var, atol=1e-9)
     for on in ("joint", "latents"):
         a, b = (
-            natural_fit(hetmogp_cpm(data, KINDS, inducing=6, on=on), part).predict_f(X, "real")
+            natural_fit(hetmogp_cpm(data, KINDS, inducing=6, on=on, scaling=None), part).predict_f(X, "real")
             for part in (data, other)
         )
         assert np.abs(a.mean - b.mean).max() > 1e-3
@@ -329,7 +332,7 @@ def test_as_published_outputs_share_nothing_but_hyperparameters(rng):
 @pytest.mark.parametrize("on", ["functions", "latents", "joint"])
 def test_models_train_predict_are_saved_and_diagnosed(on, rng, tmp_path):
     data = several(rng)
-    model = hetmogp_cpm(data, KINDS, latents=2, inducing=5, on=on)
+    model = hetmogp_cpm(data, KINDS, latents=2, inducing=5, on=on, scaling=None)
     before = float(model.elbo(data))
     history = mogp.fit(model, data, steps=150, batch_size={"real": 10, "binary": 5, "count": 20}, progress=False)
     assert float(model.elbo(data)) > before
@@ -355,7 +358,7 @@ def test_classes_read_correlated_functions_of_a_convolution_process(rng):
 def test_float32_is_served(float32, rng):
     data = MultiOutputData.from_arrays(rng.normal(size=(20, 2)), rng.normal(size=(20, 2)))
     for on in ("functions", "latents", "joint"):
-        model = hetmogp_cpm(data, [Gaussian(), Gaussian()], inducing=4, on=on)
+        model = hetmogp_cpm(data, [Gaussian(), Gaussian()], inducing=4, on=on, scaling=None)
         history = mogp.fit(model, data, steps=5, optimizer=mogp.optimizers.FNG(start=100.0), progress=False)
         assert history.status == "finished"
         assert model.predict_f(data.X).mean.dtype == tf.float32
@@ -389,4 +392,4 @@ def test_points_on_functions_need_a_convolution_process(rng):
 
 def test_an_unknown_place_for_inducing_points_is_refused(rng):
     with pytest.raises(ValueError, match="on='outputs'"):
-        hetmogp_cpm(several(rng), KINDS, on="outputs")
+        hetmogp_cpm(several(rng), KINDS, on="outputs", scaling=None)

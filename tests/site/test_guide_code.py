@@ -67,7 +67,7 @@ def test_the_names_in_the_notation_table_exist() -> None:
         "posteriors": [posteriors],
         "ConvolvedStack": [ConvolvedStack(1, 1, 1)],
         "AugmentReduce": [AugmentReduce(3)],
-        "LatentMOGP": [lvmogp(data, inducing=2, latent_inducing=1)],
+        "LatentMOGP": [lvmogp(data, inducing=2, latent_inducing=1, scaling=None)],
     }
     arguments = {*inspect.signature(fit).parameters, *inspect.signature(Softmax).parameters}
     with (book_root() / "data" / "notation.csv").open(newline="", encoding="utf-8") as file:

@@ -35,7 +35,7 @@ def covariance(kernels, A, X, d, X2, d2) -> np.ndarray:
 def test_likelihood_and_prediction_are_those_of_the_dense_formulas(name, rank, uneven, rng):
     kernels = KERNELS[name]()
     A = rng.normal(size=(len(kernels), 3, rank))
-    model = ExactLMC(uneven, kernel=kernels, rank=rank, A=A, noise=0.3)
+    model = ExactLMC(uneven, kernel=kernels, rank=rank, A=A, noise=0.3, scaling=None)
     model.noise.assign([0.1, 0.2, 0.3])
 
     d = np.concatenate([np.full(len(o), i) for i, o in enumerate(uneven)])
@@ -59,7 +59,7 @@ def test_likelihood_and_prediction_are_those_of_the_dense_formulas(name, rank, u
 def test_the_given_kernels_are_not_changed(uneven):
     kernel = k.Matern32() + k.Linear()
     before = [one.active_dims for one in kernel.kernels]
-    model = ExactLMC(uneven, kernel=[kernel])
+    model = ExactLMC(uneven, kernel=[kernel], scaling=None)
     gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables, options={"maxiter": 3})
     assert [one.active_dims for one in kernel.kernels] == before
     assert float(kernel.kernels[0].variance.numpy()) == 1.0
@@ -67,19 +67,19 @@ def test_the_given_kernels_are_not_changed(uneven):
 
 def test_one_output_is_a_plain_regression(rng):
     X, Y = rng.normal(size=(8, 1)), rng.normal(size=(8, 1))
-    model = ExactLMC(MultiOutputData.from_arrays(X, Y), kernel=k.Matern52(), A=[[[1.0]]], noise=0.2)
+    model = ExactLMC(MultiOutputData.from_arrays(X, Y), kernel=k.Matern52(), A=[[[1.0]]], noise=0.2, scaling=None)
     plain = gpflow.models.GPR((X, Y), k.Matern52(), noise_variance=0.2)
     np.testing.assert_allclose(model.elbo(), plain.log_marginal_likelihood(), rtol=1e-9)
 
 
 def test_a_seed_fixes_the_start(uneven):
-    a, b, c = (ExactLMC(uneven, kernel=k.Matern32(), rank=2, seed=seed).elbo() for seed in (1, 1, 2))
+    a, b, c = (ExactLMC(uneven, kernel=k.Matern32(), rank=2, seed=seed, scaling=None).elbo() for seed in (1, 1, 2))
     assert a == b != c
 
 
 def test_what_exact_regression_cannot_take_is_refused(uneven):
     wide = MultiOutputData.from_list([([0.0, 1.0], np.ones((2, 3)))], names=["annotated"])
     with pytest.raises(ValueError, match="one target column an output; annotated has more"):
-        ExactLMC(wide, kernel=k.Matern32())
+        ExactLMC(wide, kernel=k.Matern32(), scaling=None)
     with pytest.raises(ValueError, match=r"A has shape \(1, 3\); expected .* \(1, 3, 1\)"):
-        ExactLMC(uneven, kernel=k.Matern32(), A=np.ones((1, 3)))
+        ExactLMC(uneven, kernel=k.Matern32(), A=np.ones((1, 3)), scaling=None)
