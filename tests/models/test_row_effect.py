@@ -93,7 +93,7 @@ def test_points_at_the_data_and_the_best_posterior_reach_the_exact_evidence(shar
     K = np.outer(W[d], W[d]) * kernel(shared.X[n]).numpy() + SIGMA[np.ix_(d, d)] * (n[:, None] == n)
     expected = stats.multivariate_normal(np.zeros(len(n)), K).logpdf(Y[n, d])
     np.testing.assert_allclose(found, expected, rtol=1e-7)
-    exact = ExactLMC(shared, kernel=kernel, A=W[None], row_effect=2)
+    exact = ExactLMC(shared, kernel=kernel, A=W[None], row_effect=2, scaling=None)
     exact.noise.assign(NOISE)
     exact.effect.assign(EFFECT)
     np.testing.assert_allclose(exact.elbo(), expected, rtol=1e-9)
@@ -154,7 +154,7 @@ def test_draws_of_targets_are_joint_over_outputs_at_a_row_and_not_between_rows(f
         model = build(randomise)
         B = np.asarray(model.prior.W) @ np.asarray(model.prior.W).T
     else:
-        model = ExactLMC(shared, row_effect=2)
+        model = ExactLMC(shared, row_effect=2, scaling=None)
         model.noise.assign(NOISE)
         model.effect.assign(EFFECT)
         W = np.asarray(model.kernel.kernels[1].W)
@@ -198,11 +198,12 @@ def test_the_effect_is_recovered_from_simulated_data(family):
     rows = 200
     data, truth = simulated(rows, seed=0)
     if family == "exact":
-        model = ExactLMC(data, row_effect=1)
+        model = ExactLMC(data, row_effect=1, scaling=None)
         mogp.fit(model, data, steps=200, progress=False)
         noise = np.asarray(model.noise)
     else:
-        model = hetmogp_lmc(data, [Gaussian(0.1) for _ in range(3)], latents=1, inducing=20, row_effect=1)
+        kinds = [Gaussian(0.1) for _ in range(3)]
+        model = hetmogp_lmc(data, kinds, latents=1, inducing=20, row_effect=1, scaling=None)
         mogp.fit(model, data, optimizer=LBFGS(), steps=200, progress=False)
         noise = np.array([float(one.variance.numpy()) for one in model.likelihood.likelihoods])
     W = np.asarray(model.effect)
