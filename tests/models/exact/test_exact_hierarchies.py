@@ -57,7 +57,7 @@ def gprs(data: MultiOutputData, noise: np.ndarray) -> list[gpflow.models.GPR]:
 def test_hgp_is_an_exact_gp_for_each_output(make):
     """Evidence and predictions of GPflow's GPR; outputs of one point, of repeated rows and with a missing replica."""
     data = make()
-    model = HGP(data, kernel=levels_of())
+    model = HGP(data, kernel=levels_of(), scaling=None)
     noise = np.linspace(0.1, 0.4, data.num_outputs)
     model.noise.assign(noise)
     others = gprs(data, noise)
@@ -74,7 +74,7 @@ def test_hgp_is_an_exact_gp_for_each_output(make):
 
 def test_hgp_follows_its_parameters_after_a_prediction():
     data = common_data()
-    model = HGP(data, kernel=levels_of())
+    model = HGP(data, kernel=levels_of(), scaling=None)
     before = model.predict_f(NEW, 0).mean.numpy()
     model.noise.assign([1.0, 2.0, 3.0])
     after = model.predict_f(NEW, 0).mean.numpy()
@@ -117,7 +117,7 @@ def test_an_exact_gp_has_no_mini_batches():
 def test_dhgp_has_the_evidence_and_the_predictions_of_the_dense_normal(make):
     """H18: rows of any kind, and the fast path where all outputs and replicas share their inputs."""
     data = make()
-    model = DHGP(data, kernel=levels_of(THREE), noise=0.3)
+    model = DHGP(data, kernel=levels_of(THREE), noise=0.3, scaling=None)
     assert (model._grid is not None) == (make is grid_data)
     X, d, y = stacked(data)
     K = three_levels(X, d, X, d) + 0.3 * np.eye(len(y))
@@ -137,7 +137,7 @@ def test_dhgp_has_the_evidence_and_the_predictions_of_the_dense_normal(make):
 def test_the_fast_path_is_exact_for_any_number_of_outputs_replicas_and_points(D, R, N):
     """H18."""
     data = grid_data(D, R, N)
-    model = DHGP(data, kernel=levels_of(THREE), noise=0.3)
+    model = DHGP(data, kernel=levels_of(THREE), noise=0.3, scaling=None)
     assert model._grid is not None
     X, d, y = stacked(data)
     K = three_levels(X, d, X, d) + 0.3 * np.eye(len(y))
@@ -158,8 +158,8 @@ def test_dhgp_without_a_level_of_outputs_is_hgp_for_a_single_one():
     """H18: `k_e → 0`, one output."""
     for data in (grid_data(D=1), common_data(D=1)):
         g, f = levels_of()
-        deep = DHGP(data, kernel=[g, Matern32(variance=1e-12), f], noise=0.2)
-        flat = HGP(data, kernel=levels_of(), noise=0.2)
+        deep = DHGP(data, kernel=[g, Matern32(variance=1e-12), f], noise=0.2, scaling=None)
+        flat = HGP(data, kernel=levels_of(), noise=0.2, scaling=None)
         np.testing.assert_allclose(deep.elbo(), flat.elbo(), rtol=1e-9)
         for one, other in zip(deep.predict_y(NEW, 0, replica=1), flat.predict_y(NEW, 0, replica=1), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
@@ -178,7 +178,7 @@ def test_the_gradient_of_the_fast_path_is_that_of_the_dense_one():
 
 def test_of_too_many_rows_evenly_spaced_ones_are_kept():
     data = uneven_data()
-    model = DHGP(data, kernel=levels_of(THREE), noise=0.3, most_rows=9)
+    model = DHGP(data, kernel=levels_of(THREE), noise=0.3, most_rows=9, scaling=None)
     assert model.num_rows == 9
     X, d, y = stacked(data)
     kept = np.unique(np.linspace(0, len(y) - 1, 9).round().astype(int))

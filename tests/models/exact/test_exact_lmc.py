@@ -35,7 +35,7 @@ def covariance(kernels, A, X, d, X2, d2) -> np.ndarray:
 def test_likelihood_and_prediction_are_those_of_the_dense_formulas(name, rank, uneven, rng):
     kernels = KERNELS[name]()
     A = rng.normal(size=(len(kernels), 3, rank))
-    model = ExactLMC(uneven, kernel=kernels, rank=rank, A=A, noise=0.3)
+    model = ExactLMC(uneven, kernel=kernels, rank=rank, A=A, noise=0.3, scaling=None)
     model.noise.assign([0.1, 0.2, 0.3])
 
     d = np.concatenate([np.full(len(o), i) for i, o in enumerate(uneven)])
@@ -67,7 +67,7 @@ def test_the_given_kernels_are_not_changed(uneven):
 
 def test_one_output_is_a_plain_regression(rng):
     X, Y = rng.normal(size=(8, 1)), rng.normal(size=(8, 1))
-    model = ExactLMC(MultiOutputData.from_arrays(X, Y), kernel=k.Matern52(), A=[[[1.0]]], noise=0.2)
+    model = ExactLMC(MultiOutputData.from_arrays(X, Y), kernel=k.Matern52(), A=[[[1.0]]], noise=0.2, scaling=None)
     plain = gpflow.models.GPR((X, Y), k.Matern52(), noise_variance=0.2)
     np.testing.assert_allclose(model.elbo(), plain.log_marginal_likelihood(), rtol=1e-9)
 
