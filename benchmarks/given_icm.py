@@ -89,7 +89,8 @@ def sparse(task: Draw, row_effect: int = 0) -> Answer:
 def truth(task: Draw) -> Answer:
     """The model of the simulation, with its parameters."""
     kernel = SquaredExponential(1.0, LENGTHSCALE)
-    model = ExactLMC(task.train, kernel=kernel, A=task.mixing[None], rank=RANK, noise=NOISE, row_effect=1)
+    known = {"kernel": kernel, "A": task.mixing[None], "rank": RANK, "noise": NOISE, "scaling": None}
+    model = ExactLMC(task.train, **known, row_effect=1)
     model.effect.assign(task.effect)
     return asked(model, task)
 

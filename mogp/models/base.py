@@ -336,7 +336,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         return self._conditioned(X, scaled) if known else self
 
     def _conditioned(self, X: tf.Tensor, known: Mapping[int, Array]) -> Predictor:
-        """Predictions at `X`, given targets `[N]` of some outputs there, NaN where not known."""
+        """Predictions at `X`, given scaled targets `[N]` of some outputs, NaN where not known."""
         raise self.unsupported(
             "cannot be conditioned on outputs at new rows",
             "Add them to the training data, or use a chain (GPAR, gplar).",

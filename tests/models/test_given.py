@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gpflow
 import numpy as np
 import pytest
@@ -115,7 +117,7 @@ def dense_exact(model: ExactLMC, data: MultiOutputData, X: np.ndarray) -> tuple[
 
 @pytest.mark.parametrize("row_effect", [0, 1, 2])
 def test_exact_predictions_are_those_of_dense_conditioning(row_effect, shared, told):
-    model = ExactLMC(shared, latents=2, rank=2, row_effect=row_effect, seed=3, scaling=None)
+    model = ExactLMC(shared, latents=2, rank=2, row_effect=row_effect, scaling=None, seed=3)
     X, known = np.random.default_rng(5).normal(size=(6, 2)), some_targets()
     f_mean, f_cov, y_mean, y_cov = told(*dense_exact(model, shared, X), known)
     given = as_given(known)
@@ -130,13 +132,13 @@ def test_exact_predictions_are_those_of_dense_conditioning(row_effect, shared, t
 
 @pytest.mark.parametrize("row_effect", [0, 1])
 def test_exact_predictions_are_those_of_a_model_that_has_the_targets_in_its_data(row_effect, shared):
-    model = ExactLMC(shared, latents=2, row_effect=row_effect, seed=3, scaling=None)
+    model = ExactLMC(shared, latents=2, row_effect=row_effect, scaling=None, seed=3)
     X, known = np.random.default_rng(5).normal(size=(6, 2)), some_targets()
     Y = np.full((12, 3), np.nan)
     for d, own in enumerate(shared):
         Y[own.rows, d] = own.Y[:, 0]
     more = MultiOutputData.from_arrays(np.concatenate([shared.X, X]), np.concatenate([Y, known]), names=NAMES)
-    larger = ExactLMC(more, latents=2, row_effect=row_effect, seed=3, scaling=None)
+    larger = ExactLMC(more, latents=2, row_effect=row_effect, scaling=None, seed=3)
     gpflow.utilities.multiple_assign(larger, gpflow.utilities.parameter_dict(model))
     for one, other in zip(model.predict_f(X, given=as_given(known)), larger.predict_f(X), strict=True):
         np.testing.assert_allclose(one, other, **CLOSE)
@@ -147,7 +149,7 @@ def test_hierarchies_are_conditioned_on_an_output_in_a_replica(family, told):
     rng = np.random.default_rng(0)
     x, run = np.tile(np.arange(4.0), 2), np.repeat([0, 1], 4)
     data = MultiOutputData.from_arrays(x, rng.normal(size=(8, 3)), names=NAMES, replica=run)
-    model = family(data)
+    model = family(data, scaling=None)
     X, replica, known = rng.uniform(0, 3, size=6), np.array([0, 1, 2, 0, 1, 2]), some_targets()
     # The joint of functions in a call without given is tested against NumPy elsewhere; here it is conditioned.
     mean, joint = (np.asarray(a) for a in model._joint(model.at(X, replica), range(3)))
@@ -204,13 +206,43 @@ def test_outputs_that_are_independent_tell_nothing_of_each_other(randomise):
     assert (np.asarray(model.predict_f(X, "a", given=given).var) < np.asarray(model.predict_f(X, "a").var)).all()
 
 
+@pytest.mark.parametrize("row_effect", [0, 1])
+@pytest.mark.parametrize("family", ["exact", "sparse"])
+def test_targets_are_given_in_the_units_of_the_data(family, row_effect, shared):
+    """A model of stretched and moved data says of them what one of scaled data says, told as much."""
+
+    def build(data: MultiOutputData, scaling: str | None) -> ExactLMC | SparseMOGP:
+        if family == "exact":
+            return ExactLMC(data, latents=2, row_effect=row_effect, scaling=scaling)
+        kinds = [Gaussian(0.1) for _ in data.names]
+        return hetmogp_lmc(data, kinds, inducing=4, row_effect=row_effect, scaling=scaling)
+
+    far = replace(shared, outputs=tuple(replace(o, Y=10.0 ** (d + 1) * o.Y - 7 * d) for d, o in enumerate(shared)))
+    m, s = (np.array([f(o.Y) for o in far]) for f in (np.mean, np.std))
+    c, w = shared.X.mean(0), shared.X.std(0)
+    near = replace(far, X=(far.X - c) / w, outputs=tuple(replace(o, Y=(o.Y - m[d]) / s[d]) for d, o in enumerate(far)))
+    X, known = np.random.default_rng(5).normal(size=(6, 2)), some_targets()
+    ours, theirs = build(far, "standard"), build(near, None)
+    told, by_hand = {"given": as_given(known * s + m)}, {"given": as_given(known)}
+    at = (X - c) / w
+    for ask in ("predict_f", "predict_y"):
+        found, expected = getattr(ours, ask)(X, **told), getattr(theirs, ask)(at, **by_hand)
+        np.testing.assert_allclose((found.mean - m) / s, expected.mean, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(found.var / s**2, expected.var, rtol=1e-6, atol=1e-6)
+    for ask in ("predict_f_samples", "predict_y_samples"):
+        drawn, wanted = getattr(ours, ask)(X, samples=3, **told), getattr(theirs, ask)(at, samples=3, **by_hand)
+        np.testing.assert_allclose((drawn - m) / s, wanted, rtol=1e-6, atol=1e-6)
+    table = ours.predict(X, "b", quantiles=(), **told)
+    np.testing.assert_allclose(table["mean"], np.asarray(ours.predict_y(X, "b", **told).mean)[:, 0], rtol=1e-10)
+
+
 # ---------------------------------------------------------------------------- what is refused
 
 
 @pytest.mark.parametrize("likelihood", [Poisson(), HeteroscedasticGaussian()])
 def test_targets_that_are_not_gaussian_cannot_be_given(likelihood):
     data = MultiOutputData.from_arrays(np.arange(6.0), np.arange(12.0).reshape(6, 2), names=["a", "b"])
-    model = hetmogp_lmc(data, [likelihood, Gaussian(0.1)], inducing=3, scaling=None)
+    model = hetmogp_lmc(data, [likelihood, Gaussian(0.1)], inducing=3)
     for ask in (model.predict_f, model.predict_y, model.predict_f_samples, model.predict_y_samples, model.predict):
         with pytest.raises(UnsupportedError, match=rf"'a'.*{type(likelihood).__name__}.*not Gaussian.*GPAR"):
             ask([0.5], given={"a": [1.0]})
@@ -234,10 +266,7 @@ def test_what_cannot_be_read_is_refused(given, error, said, randomise):
 
 def test_float32_is_served(float32):
     data = MultiOutputData.from_arrays(np.arange(6.0), np.arange(12.0).reshape(6, 2), names=["a", "b"])
-    for model in (
-        hetmogp_lmc(data, [Gaussian(0.1), Gaussian(0.1)], inducing=3, scaling=None),
-        ExactLMC(data, scaling=None),
-    ):
+    for model in (hetmogp_lmc(data, [Gaussian(0.1), Gaussian(0.1)], inducing=3), ExactLMC(data)):
         y = model.predict_y([0.5, 1.5], given={"a": [1.0, np.nan]})
         assert y.mean.dtype == np.float32
         assert np.isfinite(y.mean).all()

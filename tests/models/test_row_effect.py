@@ -202,7 +202,8 @@ def test_the_effect_is_recovered_from_simulated_data(family):
         mogp.fit(model, data, steps=200, progress=False)
         noise = np.asarray(model.noise)
     else:
-        model = hetmogp_lmc(data, [Gaussian(0.1) for _ in range(3)], latents=1, inducing=20, row_effect=1, scaling=None)
+        kinds = [Gaussian(0.1) for _ in range(3)]
+        model = hetmogp_lmc(data, kinds, latents=1, inducing=20, row_effect=1, scaling=None)
         mogp.fit(model, data, optimizer=LBFGS(), steps=200, progress=False)
         noise = np.array([float(one.variance.numpy()) for one in model.likelihood.likelihoods])
     W = np.asarray(model.effect)
@@ -217,28 +218,28 @@ def test_the_effect_is_recovered_from_simulated_data(family):
 
 
 def test_it_is_off_by_default(shared):
-    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, scaling=None)
+    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3)
     assert type(model) is SparseMOGP
-    assert ExactLMC(shared, scaling=None).effect is None
+    assert ExactLMC(shared).effect is None
 
 
 @pytest.mark.parametrize("other", [Poisson, HeteroscedasticGaussian])
 def test_it_is_for_gaussian_outputs(other):
     data = MultiOutputData.from_arrays(np.arange(4.0), np.ones((4, 2)) + np.arange(4.0)[:, None], names=["a", "b"])
     with pytest.raises(UnsupportedError, match=rf"'b' \({other.__name__}\) is not.*row_effect=0"):
-        hetmogp_lmc(data, [Gaussian(0.1), other()], inducing=3, row_effect=1, scaling=None)
+        hetmogp_lmc(data, [Gaussian(0.1), other()], inducing=3, row_effect=1)
 
 
 @pytest.mark.parametrize("rank", [-1, 1.5])
 def test_its_rank_is_a_whole_number(rank, shared):
     with pytest.raises(ValueError, match=f"row_effect={rank}"):
-        ExactLMC(shared, row_effect=rank, scaling=None)
+        ExactLMC(shared, row_effect=rank)
     with pytest.raises(ValueError, match=f"row_effect={rank}"):
-        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=rank, scaling=None)
+        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=rank)
 
 
 def test_batches_that_separate_the_outputs_of_a_row_are_refused(shared, uneven):
-    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=1, scaling=None)
+    model = hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=1)
     for size in ([4, 4, 4], {"a": 4, "b": 4, "c": 4}):
         with pytest.raises(UnsupportedError, match=r"batch_size.*rows for all of them"):
             model.batches(shared, size)
@@ -248,13 +249,13 @@ def test_batches_that_separate_the_outputs_of_a_row_are_refused(shared, uneven):
 def test_two_targets_of_an_output_at_one_row_are_refused():
     twice = Output("a", np.array([0, 0, 1]), np.array([[1.0], [2.0], [3.0]]), np.ones((3, 1), bool))
     with pytest.raises(ValueError, match="several targets at one row"):
-        ExactLMC(MultiOutputData(np.array([[0.0], [1.0]]), (twice,)), row_effect=1, scaling=None)
+        ExactLMC(MultiOutputData(np.array([[0.0], [1.0]]), (twice,)), row_effect=1)
 
 
 def test_models_say_that_they_have_it_and_are_saved_with_it(shared, tmp_path):
     for model in (
-        ExactLMC(shared, row_effect=2, scaling=None),
-        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=2, scaling=None),
+        ExactLMC(shared, row_effect=2),
+        hetmogp_lmc(shared, [Gaussian(0.1) for _ in range(3)], inducing=3, row_effect=2),
     ):
         assert "effect of rank 2" in str(model)
         again = mogp.load(mogp.save(model, tmp_path / "model.mogp"))
