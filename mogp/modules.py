@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import gpflow
 import tensorflow as tf
 
+__all__ = ["own_parameters", "with_tensors"]
+
 _Module = TypeVar("_Module", bound=tf.Module)
 _STEP = re.compile(r"\.(\w+)|\[(\w+)\]")
 

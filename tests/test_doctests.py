@@ -24,6 +24,7 @@ MODULES = [
     "mogp.linalg",
     "mogp.metrics",
     "mogp.models",
+    "mogp.modules",
     "mogp.optimizers",
     "mogp.plotting",
     "mogp.posteriors",

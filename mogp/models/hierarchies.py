@@ -68,7 +68,8 @@ def hmogp_lv(
     Args:
         data: outputs with replica numbers. Where replicas are nested in outputs, replica `r` of
             output `d` of `D` has the number `r * D + d`, and no two outputs share one.
-        likelihood: of one function, for all outputs; None for Gaussian targets.
+        likelihood: of one function, for all outputs, ours or GPflow's; None for Gaussian targets
+            with a noise variance for each output. (`Gaussian(0.1)` has one for all of them.)
         latent_dim: $Q_H$.
         inducing: rows of $Z^X$ taken from each output (the documents' $M_X$), or the points.
         latent_inducing: $M_H$.
@@ -133,7 +134,8 @@ def lvmogp(
 
     Args:
         data: outputs; replica numbers are ignored.
-        likelihood: of one function, for all outputs; None for Gaussian targets.
+        likelihood: of one function, for all outputs, ours or GPflow's; None for Gaussian targets
+            with a noise variance for each output. (`Gaussian(0.1)` has one for all of them.)
         latent_dim: $Q_H$.
         inducing: rows of $Z^X$ taken from each output, or the points.
         latent_inducing: $M_H$.
