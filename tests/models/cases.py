@@ -88,7 +88,6 @@ ONE_OUTPUT = {"given": "it has one output: there is nothing else to know"}
 NOT_GAUSSIAN = {"given": "targets are not Gaussian: the posterior given some of them has no closed form"}
 BY_LABEL = {"given": "labels that are known are told with given_labels"}
 NO_CONDITION = {"given": "latent variables of outputs, or outputs apart: a known target says nothing in closed form"}
-LAST = {"given": "its first output is the last of the chain"}
 SUMS = {"given": "a function is a sum of GPs, of which only the sum is known"}
 PATHS = {"full_cov": "a mixture over paths; predict_f_samples draws jointly"}
 EVERY_CLASS = {"row": "every class needs a row"}
@@ -539,7 +538,7 @@ CHAINS = (
         "GPAR, sparse, backward",
         small.reals,
         lambda d: GPAR(d, LayerKernels(d.input_dim, "nonlinear"), order=d.names[::-1], inducing=3),
-        NO_REPLICAS | PATHS | LAST,
+        NO_REPLICAS | PATHS,
         holds_data=True,
         sampled=True,
     ),
