@@ -31,7 +31,7 @@ class Contender:
         fit(self.trained, self.data, steps=STEPS, progress=False)
 
     def model(self) -> GPAR:
-        return GPAR(self.data, LayerKernels(1, "nonlinear", input_lengthscale=LENGTHSCALE), noise=NOISE)
+        return GPAR(self.data, LayerKernels(1, "nonlinear", input_lengthscale=LENGTHSCALE), noise=NOISE, starts=1)
 
     def fit(self) -> Timing:
         return Timing.of(lambda: fit(self.model(), self.data, steps=STEPS, progress=False), REPEATS)

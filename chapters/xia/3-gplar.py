@@ -149,7 +149,7 @@ def strategy_run(model, source, n, steps, gpar_steps, paths, seed):
     """One of MODELS on the three functions with gaps: its curves on a grid, and where its inducing inputs are."""
     toy = load_rows("xia-functions", source, {"n": n, "missing": True})
     data, kernels = toy.train.data, LayerKernels(1, **recipe)
-    fitted = GPAR(data, kernels, noise=0.05)
+    fitted = GPAR(data, kernels, noise=0.05, starts=1)
     fit(fitted, data, steps=gpar_steps, progress=False)
     found = {"bound": fitted.elbo(), "inducing": [[]] * 3}
     if model != "GPAR":
@@ -300,7 +300,7 @@ def start_run(start, source, n, steps, gpar_steps, looks, seed):
     if start == "independent":
         model = igp(data, kernel=kernels, **common)
     else:
-        first = GPAR(data, kernels, noise=0.05)
+        first = GPAR(data, kernels, noise=0.05, starts=1)
         fit(first, data, steps=gpar_steps, progress=False)
         model = gplar(data, kernel=kernels, strategy="B", start=first, **common)
     if start == "small":
@@ -409,7 +409,7 @@ def diagnosis_run(source, thin, steps, gpar_steps, looks, paths, seed):
     eeg = load_rows("eeg", source, {"missing": "diagnosis"}, thin)
     data = eeg.train.data
     kernels = LayerKernels(1, "linear+nonlinear", input_lengthscale=0.02)
-    first = GPAR(data, kernels)
+    first = GPAR(data, kernels, starts=1)
     fit(first, data, steps=gpar_steps, progress=False)
     chain = bi_gplar(
         data,
@@ -763,7 +763,7 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
     data = rates.train.data
     kernels = LayerKernels(1, "linear+nonlinear", nonlinear="rq", input_lengthscale=0.1)
     orders = (data.names, data.names[::-1]) if model == "bi-GPLAR" else (data.names,)
-    first = tuple(GPAR(data, kernels, order=order) for order in orders)
+    first = tuple(GPAR(data, kernels, order=order, starts=1) for order in orders)
     for one in first:
         fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)
@@ -845,7 +845,7 @@ found_order = greedy_order(gappy, kernels, steps=steps, noise=0.05).order
 orders = {"as given": gappy.names, "backward": gappy.names[::-1], "greedy": found_order}
 by_order = {}
 for name, order in orders.items():
-    model = GPAR(gappy, kernels, order=order, noise=0.05)
+    model = GPAR(gappy, kernels, order=order, noise=0.05, starts=1)
     fit(model, gappy, steps=steps, progress=False)
     mean = np.asarray(model.predict_f(GRID[:, None], samples=settings.paths).mean)
     rms = {

@@ -10,7 +10,7 @@ from mogp.optimizers import Optimizer, Problem
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a training: most models have one, `GPAR` one for each layer.
+    """A part of a training: most models have one, `GPAR` one for each start of each layer.
 
     Attributes:
         name: what is trained.
@@ -18,9 +18,11 @@ class Stage:
         optimizer: what it is minimised with unless the caller of `fit` says otherwise; None for
             Adam.
         only: the one kind of optimiser that can do it; None for any.
+        after: what to do when it has ended, or None.
     """
 
     name: str
     problem: Callable[[], Problem]
     optimizer: Optimizer | None = None
     only: type[Optimizer] | None = None
+    after: Callable[[], None] | None = None

@@ -102,6 +102,8 @@ def fit(
             if not history.monitored:
                 loop.look()
             said = chosen.run(problem, loop, jit_compile)
+            if stage.after is not None:
+                stage.after()
             if not _goes_on(stage, history, begun, said):
                 break
     state.save(history, force=True)

@@ -88,7 +88,6 @@ ONE_OUTPUT = {"given": "it has one output, which is not Gaussian: there is nothi
 NOT_GAUSSIAN = {"given": "targets are not Gaussian: the posterior given some of them has no closed form"}
 BY_LABEL = {"given": "labels that are known are told with given_labels"}
 NO_CONDITION = {"given": "latent variables of outputs: the posterior given a target has no closed form"}
-LAST = {"given": "its first output is the last of the chain"}
 SUMS = {"given": "a function is a sum of GPs, of which only the sum is known"}
 PATHS = {"full_cov": "a mixture over paths; predict_f_samples draws jointly"}
 EVERY_CLASS = {"row": "every class needs a row"}
@@ -403,6 +402,7 @@ CLASS_MODELS = (
         lambda d, **how: mocgps_ar(d, _numbers(d.names), patches=_PATCHES, latents=2, inducing=3),
         NO_REPLICAS | NOT_GAUSSIAN,
         {"one": "an image has several pixels"},
+        scales=False,
     ),
     Case(
         "OvsE-P, OvsE-F",
@@ -468,6 +468,7 @@ CLASS_MODELS = (
         small.points,
         lambda d, **how: mlgpf(d, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
+        scales=False,
     ),
     Case(
         "MLGPF",
@@ -475,6 +476,7 @@ CLASS_MODELS = (
         small.points,
         lambda d, **how: mlgpf(d, kernel="linear", posterior="parsimonious", latents=2, inducing=3, negatives=2),
         NO_REPLICAS | BY_LABEL,
+        scales=False,
     ),
     Case(
         "MLGPF",
@@ -483,6 +485,7 @@ CLASS_MODELS = (
         lambda d, **how: mlgpf(d, kernel="se", subspace_dim=2, train_basis=True, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
         {"one": "a subspace has fewer dimensions than the inputs", "row": "a subspace needs several points"},
+        scales=False,
     ),
     Case(
         "MLGPF",
@@ -490,6 +493,7 @@ CLASS_MODELS = (
         small.points,
         lambda d, **how: mlgpf(d, kernel="se", shared_kernel=False, latents=2, inducing=3),
         NO_REPLICAS | BY_LABEL,
+        scales=False,
     ),
 )
 
@@ -553,6 +557,7 @@ HIERARCHIES = (
         lambda d, **how: bayesian_gplvm(d, latent_dim=1, latent_inducing=3),
         NO_CONDITION,
         {"gap": "a table of numbers, all of them known"},
+        scales=False,
     ),
     Case(
         "LMC, replicas stacked",
@@ -572,15 +577,17 @@ CHAINS = (
         NO_REPLICAS | PATHS,
         holds_data=True,
         sampled=True,
+        scales=False,
     ),
     Case(
         "GPAR",
         "GPAR, sparse, backward",
         small.reals,
         lambda d, **how: GPAR(d, LayerKernels(d.input_dim, "nonlinear"), order=d.names[::-1], inducing=3, **how),
-        NO_REPLICAS | PATHS | LAST,
+        NO_REPLICAS | PATHS,
         holds_data=True,
         sampled=True,
+        scales=False,
     ),
     Case(
         "GPLAR",
@@ -590,6 +597,7 @@ CHAINS = (
         NO_REPLICAS | PATHS,
         {"gap": "inducing inputs are rows at which all outputs were observed"},
         sampled=True,
+        scales=False,
     ),
     Case(
         "GPLAR",
@@ -598,6 +606,7 @@ CHAINS = (
         lambda d, **how: gplar(d, strategy="B", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "GPLAR",
@@ -606,6 +615,7 @@ CHAINS = (
         lambda d, **how: gplar(d, strategy="C", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "GPLAR",
@@ -614,6 +624,7 @@ CHAINS = (
         lambda d, **how: gplar(d, _tame(), inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "bi-directional GPLAR",
@@ -622,6 +633,7 @@ CHAINS = (
         lambda d, **how: bi_gplar(d, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "bi-directional GPLAR",
@@ -630,6 +642,7 @@ CHAINS = (
         lambda d, **how: bi_gplar(d, light=True, combine="sum", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "additive GPLAR",
@@ -638,6 +651,7 @@ CHAINS = (
         lambda d, **how: additive_gplar(d, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "additive GPLAR",
@@ -646,6 +660,7 @@ CHAINS = (
         lambda d, **how: additive_gplar(d, fully=True, bidirectional=True, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "DGP",
@@ -654,6 +669,7 @@ CHAINS = (
         lambda d, **how: dgp(d, width=2, inducing=3, **how),
         NO_REPLICAS | PATHS,
         sampled=True,
+        scales=False,
     ),
     Case(
         "IGP, as a chain",
@@ -662,6 +678,7 @@ CHAINS = (
         lambda d, **how: igp(d, inducing=3, **how),
         NO_REPLICAS | PATHS,
         sampled=True,
+        scales=False,
     ),
 )
 

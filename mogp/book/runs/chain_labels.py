@@ -78,7 +78,7 @@ def labels_run(
         else:
             kind: Any = name.removeprefix("GPLAR, ")
             recipe = LayerKernels(1, kind, input_lengthscale=0.02, linear_variance=1.0)
-            first = GPAR(train, recipe)
+            first = GPAR(train, recipe, starts=1)
             fit(first, train, steps=gpar_steps, progress=False)
             model = gplar(
                 train,
@@ -147,7 +147,7 @@ def landmine_run(
             model = igp(data, kinds, kernel=recipe, inducing=inducing, seed=trial)
             set_trainable(model.inducing, False)
         else:
-            first = GPAR(data, recipe, noise=0.1)
+            first = GPAR(data, recipe, noise=0.1, starts=1)
             fit(first, data, steps=gpar_steps, progress=False)
             model = gplar(
                 data,

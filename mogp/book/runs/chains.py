@@ -238,7 +238,7 @@ class Fitter:
 
         order = self.data.names[::-1] if backward else self.data.names
         if order not in self._gpars:
-            model = GPAR(self.data, self.recipe, order=order, noise=self.noise)
+            model = GPAR(self.data, self.recipe, order=order, noise=self.noise, starts=1)
             fit(model, self.data, steps=self.gpar_steps, progress=False)
             self._gpars[order] = model
         return self._gpars[order]

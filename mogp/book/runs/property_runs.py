@@ -233,7 +233,7 @@ def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = T
 
     names = [f"column {c}" for c in range(columns.shape[1])]
     data = MultiOutputData.from_arrays(X, columns, names=names)
-    gpar = GPAR(data, property_kernels(), inducing=inducing, replace=replace, noise=0.1)
+    gpar = GPAR(data, property_kernels(), inducing=inducing, replace=replace, noise=0.1, starts=1)
     fit(gpar, data, steps=steps, progress=False)
     return gpar
 

@@ -18,13 +18,28 @@ from mogp.data import Array, MultiOutputData
 from mogp.errors import UnsupportedError
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import PerOutput
-from mogp.models.base import Data, Given, Replica
-from mogp.models.chains.paths import PathMOGP, Paths, check_known, total_variance, where_known
-from mogp.models.chains.regression import LEAST, LogSearch, Regression, logarithms
+from mogp.models.base import Data, Given
+from mogp.models.chains.path_model import PathMOGP, TargetPaths, check_known, total_variance
+from mogp.models.chains.regression import LEAST, Regression, logarithms
+from mogp.models.chains.starts import LayerSearch, start_logarithms, warn_of_noise
 from mogp.models.chains.values import Scale, Targets, Values, inducing_inputs, layer_kernels
+from mogp.models.chains.walk import (
+    PASSED,
+    Look,
+    Passes,
+    Step,
+    checked_passes,
+    row_by_row,
+    together,
+    walk,
+)
+from mogp.models.chains.weights import weighted_paths
 from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS, Problem
 from mogp.priors import Marginals
+
+_MOST_PATHS = 1 << 16
+_MOST_JOINT = 1 << 12
 
 
 class GPAR(PathMOGP):
@@ -40,15 +55,39 @@ class GPAR(PathMOGP):
     also stands in where $y_j$ was observed, which takes the noise off the inputs of later layers.
     Without `impute`, rows that lack an output a layer reads are not used to train it.
 
-    A prediction sends draws down the chain: $y_1$, noise included, is drawn and read by $f_2$, and
-    so on. At one point $x$ the distribution of an output is then a mixture of Gaussians, one a
-    path. Layers that come later tell earlier ones nothing.
+    Where a layer reads earlier outputs at a new row, it reads what `passes` says:
+
+    - `"means"`: $m_j = \mathbb E f_j(x, m_1, \dots, m_{j-1})$, as in training. There is one path,
+      and an output is Gaussian: $y_l \sim N(m_l, v_l + \sigma_l^2)$, with $v_l$ the variance of
+      $f_l$ at $(x, m_1, \dots, m_{l-1})$. That earlier functions are not known for certain does
+      not widen it. (The rule with `replace`, and that of the authors' program.)
+    - `"functions"`: a draw $h_j$ of $f_j(x, h_1, \dots, h_{j-1})$, without noise. Layers that read
+      means in training are good for it: a mean was their estimate of the function. An output is
+      then a mixture of Gaussians, one a path, and wider where earlier functions are uncertain.
+    - `"noisy"`: a draw of the target $y_j$, noise included: what layers read in training without
+      `replace`, and the rule then.
+
+    Layers trained on values without noise are not fit for noisy ones, nor the other way round: such
+    pairs of `replace` and `passes` are refused.
+
+    With `given`, targets that are known at new rows, $f_j$ is conditioned on
+    $y_j = f_j + \epsilon_j$ there: means and draws are those given $y_j$, and `"noisy"` passes on
+    $y_j$ itself. Outputs *later* in the chain tell of earlier ones by weights: paths are drawn
+    forward, and count in proportion to the density $\prod_l N(y_l \mid m_l, v_l + \sigma_l^2)$ that
+    they give to what is known. Since a mean has nothing to weigh, `"means"` passes on draws of
+    functions at rows where a later output is known. A call fails if fewer than 50 effective paths
+    are left. `predict_f` and `predict_y` take each row by itself, so that their answer does not
+    depend on the other rows; joint draws are given all that is known at any row. A target that is
+    known is predicted to be what it is.
 
     `LayerKernels(..., markov=0)` gives independent GPs (IGP); `order=data.names[::-1]` is "GPAR
     backward".
 
     The model holds its data. `mogp.fit(model, data)` trains it on those and refuses others; it has
-    a stage for each layer, by L-BFGS on the logarithms of the parameters.
+    a stage for each start of each layer, by L-BFGS on the logarithms of the parameters. A start
+    $s = 0, 1, \dots$ has $10^{s \bmod 2}$ times the noise and $1, 1, a, a, 1/a, 1/a, a^2, \dots$
+    times the lengthscales, $a = 3\sqrt D$; the layer keeps the parameters of the best evidence. A
+    layer that ends as white noise is warned of.
 
     Args:
         data: one target column an output, any targets missing.
@@ -57,17 +96,19 @@ class GPAR(PathMOGP):
         order: the outputs' names from first to last; as in the data if None.
         replace: see above.
         impute: see above.
+        passes: see above; `"means"` with `replace` and `"noisy"` without, if None.
         inducing: inducing inputs `[M, D]` of the first layer, or how many: evenly spaced for one
             input column, centres of clusters for more. Those of later layers add posterior means of
             the layers before. None: exact.
         noise: start value of the $\sigma_l^2$.
+        starts: how many for each layer.
         seed: of the clusters.
 
     >>> import mogp
     >>> x = [[0.0], [0.3], [0.5], [1.0]]
     >>> y = [[0.0, 1.0], [0.6, 1.2], [0.9, 1.9], [0.8, float("nan")]]
     >>> data = mogp.MultiOutputData.from_arrays(x, y, names=["first", "second"])
-    >>> model = GPAR(data)
+    >>> model = GPAR(data, starts=1)
     >>> history = mogp.fit(model, data, steps=2, progress=False)
     >>> [stage.name for stage in history.stages]
     ['first', 'second']
@@ -83,8 +124,10 @@ class GPAR(PathMOGP):
         order: Sequence[str] | None = None,
         replace: bool = True,
         impute: bool = True,
+        passes: Passes | None = None,
         inducing: int | npt.ArrayLike | None = None,
         noise: float = 0.01,
+        starts: int = 2,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -93,10 +136,13 @@ class GPAR(PathMOGP):
             raise ValueError(f"GPAR takes one target column an output; {', '.join(wide)} has more.")
         if not noise > LEAST:
             raise ValueError(f"noise={noise}; a variance above {LEAST} is expected.")
+        if starts < 1:
+            raise ValueError(f"starts={starts}; a layer has at least one.")
         self.schema = data.schema
         self.order = _checked_order(data.names, data.names if order is None else order)
         self.recipe = layer_kernels(data, kernel)
-        self.replace, self.impute = replace, impute
+        self.replace, self.impute, self.starts = replace, impute, starts
+        self.passes = checked_passes(passes, replace)
         self.scale = {o.name: Scale.of(o) for o in data.outputs}
         with logarithms():
             self.likelihood = PerOutput(
@@ -134,6 +180,7 @@ class GPAR(PathMOGP):
         points = "exact" if Z is None else f"{len(Z)} inducing inputs"
         return {
             "prior": f"a chain of {len(self.order)} layers, {' → '.join(self.order)}; {points}",
+            "passes on": PASSED[self.passes],
             "likelihood": "Gaussian, a variance for each output",
             "units": "those of the data; targets are standardised inside",
         }
@@ -152,7 +199,7 @@ class GPAR(PathMOGP):
     def stages(
         self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
     ) -> list[Stage]:
-        """A stage for each layer, named by its output, in the order of the chain."""
+        """A stage for each start of each layer, named by its output, in the order of the chain."""
         if size is not None:
             raise UnsupportedError(
                 f"GPAR has no mini-batches (batch_size={size}): every layer is an exact or sparse"
@@ -161,19 +208,27 @@ class GPAR(PathMOGP):
             )
         self.check(data)
         self._forget(0)
-        return [
-            Stage(name, partial(self._problem, position), LBFGS(), only=LBFGS)
-            for position, name in enumerate(self.order)
-        ]
+        found = []
+        for position, (name, layer) in enumerate(zip(self.order, self._layers, strict=True)):
+            for number in range(self.starts):
+                start = start_logarithms(layer, number, self.input_dim) if number else None
+                title = f"{name}, start {number + 1}" if number else name
+                last = number == self.starts - 1
+                problem = partial(self._problem, position, start)
+                after = partial(warn_of_noise, layer, name) if last else None
+                found.append(Stage(title, problem, LBFGS(), only=LBFGS, after=after))
+        return found
 
     def propagate(self) -> None:
         """Send the data down the chain again, after parameters were changed by hand."""
         self._forget(0)
         self._send(len(self.order) - 1)
 
-    def _problem(self, position: int) -> Problem:
+    def _problem(self, position: int, start: Array | None) -> Problem:
         layer = self._layers[position]
-        search = _LayerSearch(self, position)
+        search = LayerSearch(
+            layer, partial(self._send, position), partial(self._forget, position), start
+        )
         return Problem(layer, lambda _: -layer.evidence(), lambda _: None, search=search)
 
     def _send(self, position: int) -> None:
@@ -228,98 +283,79 @@ class GPAR(PathMOGP):
         samples: int = 100,
         seed: int = 0,
         given: Given = None,
-    ) -> Paths:
+    ) -> TargetPaths:
         """Sampled paths at `Xnew [N, D]`, each point on its own, in the units of the data and the
-        order of `names`.
+        order of `names`; `draws` are of targets.
 
         Args:
             Xnew: where.
             samples: paths, `S`.
             seed: of the draws.
-            given: values `[N]` of outputs that are known at these rows. They must be the first of
-                the chain, whose distribution needs no others; later outputs are then conditioned on
-                them.
+            given: values `[N]` of outputs that are known at these rows, NaN where they are not.
         """
+        X = self.at(Xnew)
+        known = self._given(given, int(X.shape[0]))
+        if not known:
+            return self._in_paths(self._walk(X, samples, [seed, 0], {}, row_by_row)[0], samples)
+
+        def propose(rows: Array, count: int) -> tuple[list[Array], Array]:
+            own = {position: tf.gather(values, rows) for position, values in known.items()}
+            found, log_density = self._walk(tf.gather(X, rows), count, [seed, 0], own, row_by_row)
+            return [np.asarray(a) for a in self._in_paths(found, count)], log_density.numpy()
+
+        kept = weighted_paths(propose, int(X.shape[0]), samples, _MOST_PATHS)
+        return TargetPaths(*(tf.constant(a, X.dtype) for a in kept))
+
+    def _walk(
+        self,
+        X: tf.Tensor,
+        samples: int,
+        seed: Sequence[int],
+        known: Mapping[int, tf.Tensor],
+        look: Look,
+    ) -> tuple[list[Step], tf.Tensor]:
         if samples < 1:
             raise ValueError(f"samples={samples}; at least one path is needed.")
-        X = self.at(Xnew)
-        known = self._given(given or {}, int(X.shape[0]))
-        normal = tf.random.stateless_normal(
-            [len(self.layers), samples, X.shape[0]], [seed, 0], dtype=X.dtype
+        shape = [2, len(self.layers), samples, X.shape[0]]
+        normal = tf.random.stateless_normal(shape, list(seed), dtype=X.dtype)
+        return walk(self.layers, self.recipe.reads, X, normal, known, self.passes, look)
+
+    def _in_paths(self, steps: Sequence[Step], samples: int) -> TargetPaths:
+        shape = [samples, *steps[0].y.shape[1:]]
+        mean, var, y_mean, y_var, _, y = (
+            [tf.broadcast_to(a, shape) for a in same] for same in zip(*steps, strict=True)
         )
-        path, means, variances = tf.tile(X[None], [samples, 1, 1]), [], []
-        for position, layer in enumerate(self.layers):
-            alike = not self.recipe.reads(position)
-            mean, var = (
-                tf.broadcast_to(a, normal[0].shape)
-                for a in layer.moments(X[None] if alike else path)
-            )
-            drawn = mean + tf.sqrt(var + layer.noise) * normal[position]
-            y = where_known(known.get(position), drawn)
-            path = tf.concat([path, y[..., None]], 2)
-            means.append(mean)
-            variances.append(var)
-        draws = tf.unstack(path[..., self.input_dim :], axis=2)
-        return Paths(
-            self._in_units(means), self._in_units(variances, squared=True), self._in_units(draws)
+        units = partial(self._in_units, squared=True)
+        return TargetPaths(
+            self._in_units(mean),
+            units(var),
+            self._in_units(y),
+            self._in_units(y_mean),
+            units(y_var),
         )
 
-    def _mixed(self, paths: Paths, outputs: Sequence[int]) -> Marginals:
+    def _mixed(self, paths: TargetPaths, outputs: Sequence[int]) -> Marginals:
         mean, var = (tf.gather(a, list(outputs), axis=2) for a in paths[:2])
         return Marginals(tf.reduce_mean(mean, 0), total_variance(mean, var))
 
-    def _targets_of(self, X: tf.Tensor, paths: Paths, outputs: Sequence[int]) -> Marginals:
-        mean, var = self._mixed(paths, outputs)
-        return Marginals(mean, var + tf.gather(self._noise(), list(outputs)))
+    def _targets_of(self, X: tf.Tensor, paths: TargetPaths, outputs: Sequence[int]) -> Marginals:
+        mean, var = (tf.gather(a, list(outputs), axis=2) for a in (paths.y_mean, paths.y_var))
+        return Marginals(tf.reduce_mean(mean, 0), total_variance(mean, var))
 
-    def predict_f_samples(
-        self,
-        Xnew: Any,
-        output: int | str | None = None,
-        samples: int = 1,
-        seed: int = 0,
-        *,
-        replica: Replica = None,
-        given: Given = None,
+    def _draw_f(
+        self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int, given: Given = None
     ) -> tf.Tensor:
-        """Draws `[samples, N, L]` of the functions, joint over rows and outputs.
-
-        What a function passes on has its noise. Arguments are those of `predict_y_samples`.
-        """
-        X, outputs = self.at(Xnew, replica), self._wanted(output)
         return self._joint_draws(X, outputs, samples, seed, given, latent=True)
 
-    def predict_y_samples(
-        self,
-        Xnew: Any,
-        output: int | str | None = None,
-        samples: int = 1,
-        seed: int = 0,
-        *,
-        replica: Replica = None,
-        given: Given = None,
+    def _draw_y(
+        self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int, given: Given = None
     ) -> tf.Tensor:
-        """Draws `[samples, N, L]` of the targets, joint over rows and outputs.
-
-        Args:
-            Xnew: `[N, D]`.
-            output: only this one.
-            samples: how many.
-            seed: of the draws.
-            replica: GPAR has none.
-            given: see `paths`.
-        """
-        X, outputs = self.at(Xnew, replica), self._wanted(output)
         return self._joint_draws(X, outputs, samples, seed, given, latent=False)
 
-    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        return self._joint_draws(X, outputs, samples, seed, None, latent=True)
-
-    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
-        return self._joint_draws(X, outputs, samples, seed, None, latent=False)
-
-    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
-        return self.paths(X, samples, seed).draws[..., output : output + 1]
+    def _draw_y_apart(
+        self, X: tf.Tensor, output: int, samples: int, seed: int, given: Given = None
+    ) -> tf.Tensor:
+        return self.paths(X, samples, seed, given).draws[..., output : output + 1]
 
     def _joint_draws(
         self,
@@ -330,21 +366,18 @@ class GPAR(PathMOGP):
         given: Given,
         latent: bool,
     ) -> tf.Tensor:
-        if samples < 1:
-            raise ValueError(f"samples={samples}; at least one is needed.")
         if X.shape[0] == 0:
             return tf.zeros([samples, 0, len(outputs)], X.dtype)
-        known = self._given(given or {}, int(X.shape[0]))
-        normal = tf.random.stateless_normal(
-            [2, len(self.layers), samples, X.shape[0]], [seed, 1], dtype=X.dtype
-        )
-        path, drawn = tf.tile(X[None], [samples, 1, 1]), []
-        for position, layer in enumerate(self.layers):
-            f = layer.draws(path if self.recipe.reads(position) else X[None], normal[0, position])
-            y = where_known(known.get(position), f + tf.sqrt(layer.noise) * normal[1, position])
-            path = tf.concat([path, y[..., None]], 2)
-            drawn.append(f if latent else y)
-        return tf.gather(self._in_units(drawn), list(outputs), axis=2)
+        known = self._given(given, int(X.shape[0]))
+
+        def propose(rows: Array, count: int) -> tuple[list[Array], Array]:
+            steps, log_density = self._walk(X, count, [seed, 1], known, together)
+            drawn = self._in_units([one.f if latent else one.y for one in steps])
+            return [drawn.numpy()[:, None]], log_density.numpy()
+
+        # All rows are one: a path is a draw of functions, with one weight.
+        (drawn,) = weighted_paths(propose, 1, samples, _MOST_JOINT)
+        return tf.gather(tf.constant(drawn[:, 0], X.dtype), list(outputs), axis=2)
 
     def predict_log_density(
         self,
@@ -396,41 +429,17 @@ class GPAR(PathMOGP):
             parts.append(own * sd**2 if squared else mean + sd * own)
         return tf.stack(parts, -1)
 
-    def _given(self, given: Mapping[str, npt.ArrayLike], rows: int) -> dict[int, tf.Tensor]:
-        """Standardised values `[N]` by position in the chain."""
-        first = self.order[: len(given)]
-        if set(given) != set(first):
-            raise self.unsupported(
-                f"is conditioned on the first outputs of its chain, {' → '.join(self.order)}, and"
-                f" not on {', '.join(given)} alone",
-                "Put those that are known first with order=.",
-            )
+    def _given(self, given: Given, rows: int) -> dict[int, tf.Tensor]:
+        """Standardised values `[N]` by position in the chain, of outputs known at some rows."""
         known = {}
-        for position, name in enumerate(first):
-            values = np.asarray(given[name], dtype=float).reshape(-1)
+        for output, given_values in (given or {}).items():
+            name = self.names[self.index(output)]
+            values = np.asarray(given_values, dtype=float).reshape(-1)
             check_known(name, values, rows)
-            standardised = (values - self.scale[name].mean) / self.scale[name].sd
-            known[position] = tf.constant(standardised, gpflow.default_float())
+            if not np.isnan(values).all():
+                standardised = (values - self.scale[name].mean) / self.scale[name].sd
+                known[self.order.index(name)] = tf.constant(standardised, gpflow.default_float())
         return known
-
-
-class _LayerSearch(LogSearch):
-    """The search of a layer in a chain: it gets its data when its turn comes.
-
-    Not before that: a run that is resumed sets the parameters of earlier layers last.
-    """
-
-    def __init__(self, chain: GPAR, position: int) -> None:
-        super().__init__(chain._layers[position])
-        self._chain, self._position = chain, position
-
-    def read(self) -> Array:
-        self._chain._send(self._position)
-        return super().read()
-
-    def write(self, x: Array) -> None:
-        super().write(x)
-        self._chain._forget(self._position)
 
 
 def _checked_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:

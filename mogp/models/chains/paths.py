@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import gpflow
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel
 
@@ -16,120 +15,20 @@ from mogp.data import Array, MultiOutputData
 from mogp.kernels import parameters_read_once
 from mogp.likelihoods import PerOutput, sample_y
 from mogp.linalg import cholesky
-from mogp.models.base import MOGP, Given, Replica
+from mogp.models.base import Given
+from mogp.models.chains.path_model import (
+    PathMOGP,
+    Paths,
+    check_known,
+    check_samples,
+    total_variance,
+)
+from mogp.models.chains.weights import weighted_paths
 from mogp.posteriors import Factors, Full
 from mogp.priors import Marginals
 
 _NUMBERS_AT_ONCE = 1 << 22
-
-
-class Paths(NamedTuple):
-    """Latent functions of rows along `S` sampled paths, in the model's units.
-
-    Attributes:
-        mean: `[S, N, J]`, of each function given what was drawn before it.
-        var: `[S, N, J]`, likewise.
-        draws: `[S, N, J]`, the values drawn.
-    """
-
-    mean: tf.Tensor
-    var: tf.Tensor
-    draws: tf.Tensor
-
-    @property
-    def number(self) -> int:
-        """Paths, `S`."""
-        return int(self.mean.shape[0])
-
-    def of(self, functions: range, rows: tf.Tensor | None = None) -> Paths:
-        """Some functions at some rows, path after path: `[S B, J_d]`."""
-        own = (a[..., functions.start : functions.stop] for a in self)
-        picked = (a if rows is None else tf.gather(a, rows, axis=1) for a in own)
-        return Paths(*(tf.reshape(a, [-1, len(functions)]) for a in picked))
-
-
-class PathMOGP(MOGP):
-    """A model whose predictions are mixtures over sampled paths: any chain.
-
-    Predictions take two more arguments than those of other models, the number of paths and the
-    seed of their draws.
-    """
-
-    @abstractmethod
-    def paths(self, Xnew: Any, samples: int = 100, seed: int = 0, given: Given = None) -> Paths:
-        """Sampled paths of the rows `Xnew [N, P]`."""
-
-    @abstractmethod
-    def _mixed(self, paths: Paths, outputs: Sequence[int]) -> Marginals:
-        """Moments of the functions of some outputs, over paths."""
-
-    @abstractmethod
-    def _targets_of(self, X: tf.Tensor, paths: Paths, outputs: Sequence[int]) -> Marginals:
-        """Moments of the targets of some outputs, over paths."""
-
-    def predict_f(
-        self,
-        Xnew: Any,
-        output: int | str | None = None,
-        *,
-        replica: Replica = None,
-        given: Given = None,
-        full_cov: bool = False,
-        samples: int = 100,
-        seed: int = 0,
-    ) -> Marginals:
-        """Mean and variance of the latent functions at `Xnew [N, P]`: see `MOGP.predict_f`.
-
-        Functions of Gaussian outputs are in the units of the data.
-
-        Args:
-            Xnew: where.
-            output: only the functions of this output; all `J` if None.
-            replica: chains have none.
-            given: values `[N]` of outputs that are known at these rows, which later ones then read
-                in place of draws. They should be the first of the chain: nothing that comes before
-                them learns of them.
-            full_cov: see `predict_f_samples` for what a chain has in its place.
-            samples: paths.
-            seed: of the draws.
-        """
-        if full_cov:
-            raise self.unsupported(
-                "has no covariances between rows: functions of a chain are not Gaussian",
-                "Use predict_f_samples, which draws them jointly.",
-            )
-        paths = self.paths(self.at(Xnew, replica), samples, seed, given)
-        wanted = range(len(self.names)) if output is None else [self.index(output)]
-        return self._mixed(paths, wanted)
-
-    def predict_y(
-        self,
-        Xnew: Any,
-        output: int | str | None = None,
-        *,
-        replica: Replica = None,
-        given: Given = None,
-        samples: int = 100,
-        seed: int = 0,
-    ) -> Marginals:
-        """Mean and variance of the targets at `Xnew [N, P]`: see `MOGP.predict_y`.
-
-        Args:
-            Xnew: where.
-            output: only this one.
-            replica: chains have none.
-            given: see `predict_f`.
-            samples: paths.
-            seed: of the draws.
-        """
-        X = self.at(Xnew, replica)
-        return self._targets_of(X, self.paths(X, samples, seed, given), self._wanted(output))
-
-    def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
-        return self._mixed(self.paths(X), outputs)
-
-    def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        return self._targets_of(X, self.paths(X), outputs)
+_MOST_PATHS = 1 << 16
 
 
 class PredictsPaths(PathMOGP):
@@ -142,6 +41,7 @@ class PredictsPaths(PathMOGP):
     """
 
     likelihood: PerOutput
+    functions: tuple[Mapping[int, float], ...]
     location: Array
     scale: Array
 
@@ -188,11 +88,28 @@ class PredictsPaths(PathMOGP):
             seed: of the draws.
             given: see `predict_f`.
         """
-        if samples < 1:
-            raise ValueError(f"samples={samples}; at least one path is needed.")
+        check_samples(samples)
         X = self.at(Xnew)
+        known = self._given(given, int(X.shape[0]))
+        if not known:
+            return self._forward(X, samples, seed, {})
+
+        def propose(rows: Array, count: int) -> tuple[list[Array], Array]:
+            at = tf.gather(X, rows)
+            own = {d: tf.gather(values, rows) for d, values in known.items()}
+            found = self._forward(at, count, seed, own)
+            log_density = sum(self._log_density(at, found, d, values) for d, values in own.items())
+            return [np.asarray(a) for a in self._drawn(found, own)], np.asarray(log_density)
+
+        kept = weighted_paths(propose, int(X.shape[0]), samples, _MOST_PATHS)
+        return Paths(*(tf.constant(a, X.dtype) for a in kept))
+
+    def _forward(
+        self, X: tf.Tensor, samples: int, seed: int, known: Mapping[int, tf.Tensor]
+    ) -> Paths:
+        """Paths of rows in parts; targets that are known `[N]`, by output, in place of draws."""
         N = int(X.shape[0])
-        fixed = self._given(given or {}, N)
+        fixed = {self.number_of(d): values for d, values in known.items()}
         noise = tf.random.stateless_normal([self.num_gps, samples, N], [seed, 0], dtype=X.dtype)
         rows = max(1, _NUMBERS_AT_ONCE // (samples * self.num_inducing))
         with parameters_read_once():
@@ -207,6 +124,27 @@ class PredictsPaths(PathMOGP):
                 for start in range(0, max(N, 1), rows)
             ]
         return Paths(*(tf.concat(same, 1) for same in zip(*parts, strict=True)))
+
+    def _drawn(self, paths: Paths, known: Mapping[int, tf.Tensor]) -> list[tf.Tensor]:
+        """Means, variances and draws; weights rest on draws of GPs before one that is known, and
+        there these take the place of the moments.
+        """
+        mean, var, draws = paths[:3]
+        last = np.max([np.where(np.isnan(y), -1, self.number_of(d)) for d, y in known.items()], 0)
+        numbers = np.array([max(weights) for weights in self.functions])
+        before = numbers < last[:, None]
+        return [tf.where(before, draws, mean), tf.where(before, tf.zeros_like(var), var), draws]
+
+    def _log_density(self, X: tf.Tensor, paths: Paths, d: int, y: tf.Tensor) -> tf.Tensor:
+        """`[S, N]`, of the targets of an output that are known, along each path; 0 for others."""
+        there = ~tf.math.is_nan(y)
+        f = paths.of(self.likelihood.functions(d))
+        S = paths.number
+        Y = tf.tile(tf.where(there, y, tf.zeros_like(y))[:, None], [S, 1])
+        tiled = tf.tile(X, [S, 1])
+        log_p = self.likelihood.likelihoods[d].predict_log_density(tiled, f.mean, f.var, Y)
+        log_p = tf.reshape(log_p, [S, -1])
+        return tf.where(there, log_p, tf.zeros_like(log_p))
 
     def _mixed(self, paths: Paths, outputs: Sequence[int]) -> Marginals:
         """Moments of the mixtures over paths."""
@@ -268,12 +206,17 @@ class PredictsPaths(PathMOGP):
             found[name] = tf.reduce_logsumexp(log_p, 0) - np.log(samples) - tf.math.log(scale)
         return self.of_data(found, data)
 
-    def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
+    def _draw_y_apart(
+        self, X: tf.Tensor, output: int, samples: int, seed: int, given: Given = None
+    ) -> tf.Tensor:
         own = self.likelihood.functions(output)
-        F = self.paths(X, samples, seed).draws[..., own.start : own.stop]
+        F = self.paths(X, samples, seed, given).draws[..., own.start : own.stop]
         return self._noisy(X, F, output, [seed, 2])
 
-    def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+    def _draw_f(
+        self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int, given: Given = None
+    ) -> tf.Tensor:
+        self._refuse_joint(given)
         F, parts = self._joint_draws(X, samples, seed), []
         for d in outputs:
             own = self.likelihood.functions(d)
@@ -281,7 +224,10 @@ class PredictsPaths(PathMOGP):
             parts.append(location + scale * F[..., own.start : own.stop])
         return tf.concat(parts, -1)
 
-    def _draw_y(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
+    def _draw_y(
+        self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int, given: Given = None
+    ) -> tf.Tensor:
+        self._refuse_joint(given)
         F, parts = self._joint_draws(X, samples, seed), []
         for d in outputs:
             own = self.likelihood.functions(d)
@@ -311,15 +257,25 @@ class PredictsPaths(PathMOGP):
         `[GPs, S, N]`.
         """
 
-    def _given(self, given: Mapping[str, npt.ArrayLike], rows: int) -> dict[int, tf.Tensor]:
-        fixed = {}
-        for output, values in given.items():
-            d, known = self.index(output), np.asarray(values, float).reshape(-1)
-            check_known(output, known, rows)
-            fixed[self.number_of(d)] = tf.constant(
-                (known - self.location[d]) / self.scale[d], gpflow.default_float()
+    def _refuse_joint(self, given: Given) -> None:
+        if given is not None:
+            raise self.unsupported(
+                "does not draw rows jointly given outputs that are known",
+                "Use predict_y with given, which takes each row by itself, or GPAR.",
             )
-        return fixed
+
+    def _given(self, given: Given, rows: int) -> dict[int, tf.Tensor]:
+        """Targets `[N]` in the model's units by output, of outputs known at some rows."""
+        known = {}
+        for output, given_values in (given or {}).items():
+            d, values = self.index(output), np.asarray(given_values, float).reshape(-1)
+            check_known(output, values, rows)
+            self.number_of(d)
+            if not np.isnan(values).all():
+                known[d] = tf.constant(
+                    (values - self.location[d]) / self.scale[d], gpflow.default_float()
+                )
+        return known
 
 
 def joint_draw(
@@ -353,25 +309,3 @@ def joint_draw(
     mean, cov = tf.reshape(mean, shape), tf.reshape(cov, tf.concat([shape, shape[-1:]], 0))
     cov += inner[:, None, None, None] * tf.eye(N, dtype=cov.dtype)
     return mean + tf.linalg.matvec(cholesky(cov, name="the covariance of a joint draw"), noise)
-
-
-def check_known(output: str, values: Array, rows: int) -> None:
-    """Raise unless there is a value for each row; NaN says that it is not known there."""
-    if values.shape != (rows,) or np.isinf(values).any():
-        raise ValueError(
-            f"given[{output!r}] has {values.size} values for {rows} rows; give a finite number for"
-            " each, NaN where it is not known."
-        )
-
-
-def where_known(known: tf.Tensor | None, drawn: tf.Tensor) -> tf.Tensor:
-    """Draws `[S, N]`, with known values `[N]` in their place where there are any."""
-    if known is None:
-        return drawn
-    everywhere = tf.broadcast_to(known, tf.shape(drawn))
-    return tf.where(tf.math.is_nan(everywhere), drawn, everywhere)
-
-
-def total_variance(mean: tf.Tensor, var: tf.Tensor) -> tf.Tensor:
-    """Of a mixture of the paths, `[N, J]`."""
-    return tf.reduce_mean(var, 0) + tf.math.reduce_variance(mean, 0)

@@ -149,25 +149,51 @@ class Regression(gpflow.Module):
         mean = tf.linalg.matvec(cross, solved.weights, transpose_a=True)
         return mean, tf.maximum(KernelStack(self.kernel).K_diag(X)[0] - known, 0)
 
-    def draws(self, X: tf.Tensor, normal: tf.Tensor) -> tf.Tensor:
-        """Draws `[S, N]` of $f$, joint over the points `X [S, N, P]`, or `[1, N, P]` for all draws
-        alike.
+    def draws(
+        self, X: tf.Tensor, normal: tf.Tensor, known: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Draws of $f$, joint over points, given targets that are known at some of them.
 
-        `normal [S, N]` are independent standard normal numbers; each draw is a function of its own.
+        Args:
+            X: points `[S, N, P]`, or `[1, N, P]` for all draws alike.
+            normal: `[S, N]`, independent standard normal numbers; each draw is a function of its
+                own.
+            known: targets `[N]` at the points, noise included, NaN where there is none.
+
+        Returns:
+            The mean `[B, N]` and variance `[B, N]` of $f$, the draws `[S, N]`, and the log density
+            `[B]` of the targets that are known; `B` is `S` or 1.
         """
         B, N = X.shape[:2]
-        if B == 1:
-            return self._draws(X, normal)
+        rows = np.empty(0, int) if known is None else np.flatnonzero(~np.isnan(known))
+        y = None if known is None else tf.gather(known, rows)
         size = max(
             1, _NUMBERS_AT_ONCE // max(1, N * max(N, int(self._posterior().points.shape[0])))
         )
         parts = [
-            self._draws(X[start : start + size], normal[start : start + size])
+            self._draws(X[start : start + size], normal[start : start + size] if B > 1 else normal,
+                        rows, y)
             for start in range(0, B, size)
-        ]
-        return tf.concat(parts, 0)
+        ]  # fmt: skip
+        mean, var, drawn, log_density = (tf.concat(same, 0) for same in zip(*parts, strict=True))
+        return mean, var, drawn, log_density
 
-    def _draws(self, X: tf.Tensor, normal: tf.Tensor) -> tf.Tensor:
+    def _draws(
+        self, X: tf.Tensor, normal: tf.Tensor, rows: Array, y: tf.Tensor | None
+    ) -> tuple[tf.Tensor, ...]:
+        mean, cov = self._joint(X)
+        log_density = tf.zeros(X.shape[:1], mean.dtype)
+        if y is not None and len(rows):
+            mean, cov, log_density = _told(mean, cov, self.noise, rows, y)
+        L, _ = cholesky_and_jitter(cov, name="the covariance of a joint draw")
+        if len(X) == 1:
+            drawn = mean + tf.linalg.matmul(normal, L[0], transpose_b=True)
+        else:
+            drawn = mean + tf.linalg.matvec(L, normal)
+        return mean, tf.maximum(tf.linalg.diag_part(cov), 0), drawn, log_density
+
+    def _joint(self, X: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Posterior means `[B, N]` and covariances `[B, N, N]` of $f$ at `X [B, N, P]`."""
         solved = self._posterior()
         B, N, P = X.shape
         with self._values():
@@ -179,10 +205,7 @@ class Regression(gpflow.Module):
         )
         projected = tf.transpose(projected, [1, 0, 2])
         known = tf.linalg.matmul(projected, solved.signs[:, None] * projected, transpose_a=True)
-        L, _ = cholesky_and_jitter(prior - known, name="the covariance of a joint draw")
-        if B == 1:
-            return mean + tf.linalg.matmul(normal, L[0], transpose_b=True)
-        return mean + tf.linalg.matvec(L, normal)
+        return mean, prior - known
 
     def _values(self) -> AbstractContextManager[None]:
         """Inside, stacks of the kernel find the values of its parameters."""
@@ -334,6 +357,24 @@ def _compile(kernel: Kernel, sparse: bool, dtype: tf.DType) -> Callable[..., tf.
         both, input_signature=signature, autograph=False
     )
     return compiled
+
+
+def _told(
+    mean: tf.Tensor, cov: tf.Tensor, noise: tf.Tensor, rows: Array, y: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Means `[B, N]` and covariances `[B, N, N]` given targets `y` at some rows, and the log
+    density `[B]` of these.
+    """
+    across = tf.gather(cov, rows, axis=1)
+    inner = tf.gather(across, rows, axis=2) + noise * tf.eye(len(rows), dtype=cov.dtype)
+    L, _ = cholesky_and_jitter(inner, jitter=0.0, name="the covariance of what is known")
+    root = tf.linalg.triangular_solve(L, across)
+    away = tf.linalg.triangular_solve(L, (y - tf.gather(mean, rows, axis=1))[..., None])
+    log_density = -0.5 * (
+        tf.reduce_sum(tf.square(away), [1, 2]) + len(rows) * np.log(2 * np.pi)
+    ) - tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), 1)
+    mean += tf.linalg.matmul(root, away, transpose_a=True)[..., 0]
+    return mean, cov - tf.linalg.matmul(root, root, transpose_a=True), log_density
 
 
 def _evidence(kernels: KernelStack, noise: tf.Tensor, X: tf.Tensor, y: tf.Tensor) -> tf.Tensor:

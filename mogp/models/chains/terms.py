@@ -13,7 +13,7 @@ from gpflow.likelihoods import Likelihood
 from mogp.data.batches import Batch, OutputBatch
 from mogp.likelihoods import Softmax
 from mogp.likelihoods.groups import groups
-from mogp.models.chains.paths import Paths
+from mogp.models.chains.path_model import Paths
 
 if TYPE_CHECKING:
     from mogp.models.chains.chain import LatentChain

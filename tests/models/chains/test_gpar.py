@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gpflow
 import numpy as np
 import pytest
@@ -41,7 +43,7 @@ def data_of(Y):
 
 
 def model_of(Y, kernels=KERNELS, **options):
-    return GPAR(data_of(Y), kernels, **{"noise": NOISE, **options})
+    return GPAR(data_of(Y), kernels, **{"noise": NOISE, "starts": 1, **options})
 
 
 def fitted(model, data, steps=1000, **how):
@@ -144,13 +146,13 @@ def test_a_markov_chain_forgets_all_but_the_output_before():
     np.testing.assert_allclose(markov.log_evidence()["third"], pair.log_evidence()["third"], rtol=1e-9)
 
 
-def by_quadrature(model, x):
+def by_quadrature(model, x, noisy):
     """Moments of the second of two outputs at `x`, and its density at a point, by integrating the first out."""
     first, second = model.layers
     point = np.array([[x]])
     mean, var = (float(a[0]) for a in first.moments(point))
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    y1 = mean + np.sqrt(var + NOISE) * nodes
+    y1 = mean + np.sqrt(var + noisy * NOISE) * nodes
     m, v = (np.asarray(a) for a in second.moments(np.column_stack([np.full_like(y1, x), y1])))
     w = weights / weights.sum()
     centre, sd = model.scale["second"]
@@ -159,11 +161,13 @@ def by_quadrature(model, x):
     return centre + sd * (w @ m), sd**2 * total, density
 
 
-def test_moments_density_and_draws_of_a_second_output_are_those_of_quadrature():
-    data = MultiOutputData.from_arrays(X, Y[:, :2], names=NAMES[:2])
-    model = GPAR(data, LayerKernels(1, "nonlinear", input_lengthscale=0.3), noise=NOISE)
+@pytest.mark.parametrize("passes", ["functions", "noisy"])
+def test_moments_density_and_draws_of_a_second_output_are_those_of_quadrature(passes):
+    data, noisy = MultiOutputData.from_arrays(X, Y[:, :2], names=NAMES[:2]), passes == "noisy"
+    kernels = LayerKernels(1, "nonlinear", input_lengthscale=0.3)
+    model = GPAR(data, kernels, noise=NOISE, replace=not noisy, passes=passes)
     x, S = 1.15, 20_000
-    mean, var, density = by_quadrature(model, x)
+    mean, var, density = by_quadrature(model, x, noisy)
     found = model.predict_f([[x]], "second", samples=S)
     noise = NOISE * model.scale["second"].sd ** 2
     tolerance = 5 * np.sqrt(var / S)
@@ -178,6 +182,43 @@ def test_moments_density_and_draws_of_a_second_output_are_those_of_quadrature():
         draws = ask([[x], [0.4]], samples=S).numpy()[:, 0, 1]
         assert abs(draws.mean() - mean) < tolerance * 2
         np.testing.assert_allclose(draws.var(), spread, rtol=0.05)
+
+
+def test_with_means_passed_on_an_output_is_one_gaussian_at_the_means_before():
+    """The reference: a loop over dense regressions that reads means in predictions as in training."""
+    model, xnew = model_of(GAPS), np.array([[0.37], [0.4], [1.15]])
+    Z, inputs, new, S = standardised(GAPS), X, xnew, 20_000
+    mean, var = model.predict_y(xnew)
+    test = MultiOutputData.from_arrays(xnew, Y[:3], names=NAMES)
+    log_p = model.predict_log_density(test, samples=7)
+    draws = model.predict_f_samples(xnew, samples=S).numpy()
+    for d, (y, name) in enumerate(zip(Z.T, NAMES, strict=True)):
+        seen = np.isfinite(y)
+        solve = np.linalg.inv(kernel(inputs[seen], inputs[seen]) + NOISE * np.eye(seen.sum()))
+        k = kernel(new, inputs[seen])
+        m, C = k @ solve @ y[seen], kernel(new, new) - k @ solve @ k.T
+        centre, sd = model.scale[name]
+        spread = sd * np.sqrt(np.diag(C) + NOISE)
+        np.testing.assert_allclose(mean[:, d], centre + sd * m, atol=1e-7)
+        np.testing.assert_allclose(var[:, d], spread**2, atol=1e-7)
+        np.testing.assert_allclose(log_p[name], norm(centre + sd * m, spread).logpdf(Y[:3, d]), atol=1e-6)
+        largest = sd**2 * np.max(np.diag(C))
+        np.testing.assert_allclose(np.cov(draws[..., d].T), sd**2 * C, atol=0.04 * largest)
+        inputs = np.column_stack([inputs, kernel(inputs, inputs[seen]) @ solve @ y[seen]])
+        new = np.column_stack([new, m])
+
+
+def test_what_is_passed_on_is_what_layers_were_trained_on():
+    assert model_of(Y).passes == "means"
+    assert model_of(Y, replace=False).passes == "noisy"
+    assert "draws of functions, without noise" in str(model_of(Y, passes="functions"))
+    with pytest.raises(ValueError, match=r"replace=True: layers are trained on posterior means.*Take 'means'"):
+        model_of(Y, passes="noisy")
+    for passes in ("means", "functions"):
+        with pytest.raises(ValueError, match=r"replace=False: layers are trained on observed targets.*Take 'noisy'"):
+            model_of(Y, replace=False, passes=passes)
+    with pytest.raises(ValueError, match="passes='both'; expected one of 'means'"):
+        model_of(Y, passes="both")
 
 
 def test_joint_draws_have_the_covariance_of_an_exact_posterior():
@@ -209,24 +250,6 @@ def test_densities_of_one_output_are_those_among_all():
     np.testing.assert_array_equal(alone["third"], every["third"])
     with pytest.raises(ValueError, match=r"1 outputs \(fourth\), the model has 3"):
         model.predict_log_density(MultiOutputData.from_arrays(X[:3], Y[:3, :1], names=["fourth"]))
-
-
-def test_known_outputs_condition_the_later_ones():
-    model = model_of(Y, replace=False)
-    known = np.array([0.3, -1.0])
-    given = {"first": known}
-    mean, var = model.predict_y(X[:2], "second", given=given)
-    centre, sd = model.scale["first"]
-    m, v = model.layers[1].moments(np.column_stack([X[:2, 0], (known - centre) / sd]))
-    centre, sd = model.scale["second"]
-    np.testing.assert_allclose(mean[:, 0], centre + sd * m)
-    np.testing.assert_allclose(var[:, 0], sd**2 * (v + NOISE))
-    draws = model.predict_y_samples(X[:2], samples=3, given=given)
-    np.testing.assert_allclose(draws[..., 0], np.tile(known, (3, 1)))
-    with pytest.raises(ValueError, match="the first outputs of its chain, first → second → third"):
-        model.predict_y_samples(X[:2], samples=3, given={"second": known})
-    with pytest.raises(ValueError, match="3 values for 2 rows"):
-        model.predict_f(X[:2], given={"first": np.zeros(3)})
 
 
 def test_training_raises_every_evidence_and_leaves_fixed_parameters_alone():
@@ -269,6 +292,62 @@ def test_fit_takes_the_steps_of_lbfgs_on_the_evidence_of_each_layer(inducing):
     np.testing.assert_allclose(list(model.log_evidence().values()), list(other.log_evidence().values()), rtol=1e-4)
     for layer, same in zip(model.layers, other.layers, strict=True):
         np.testing.assert_allclose(layer.noise, same.noise, rtol=1e-3)
+
+
+def minimised(layer, start):
+    """The highest evidence of a layer that SciPy finds from a start, with differences in place of gradients."""
+    parameters = [layer.likelihood.variance, *layer.kernel.parameters]
+    sizes = [int(np.prod(p.shape)) for p in parameters]
+
+    def loss(x):
+        for p, part in zip(parameters, np.split(x, np.cumsum(sizes)[:-1]), strict=True):
+            p.unconstrained_variable.assign(part.reshape(p.shape))
+        return -layer.evidence()
+
+    bounds = [(np.log(1e-8), np.log(1e8))] * len(start)
+    return -minimize(loss, start, method="L-BFGS-B", jac="3-point", bounds=bounds).fun
+
+
+def test_of_several_starts_a_layer_keeps_the_best():
+    """The starts are written out: ten times the noise, three times and a third of the lengthscale."""
+    data = MultiOutputData.from_arrays(X, GAPS[:, :1], names=NAMES[:1])
+    kernels = LayerKernels(1, input_lengthscale=0.03)
+    ends = []
+    for lengthscale in (0.03, 0.09, 0.01):
+        for noise in (1e-4, 1e-3):
+            layer = GPAR(data, kernels, noise=NOISE).layers[0]
+            ends.append(minimised(layer, np.log([noise, lengthscale, 1.0])))
+    for starts in (1, 2, 3, 4, 5, 6):
+        model = GPAR(data, kernels, noise=1e-4, starts=starts)
+        history = fitted(model, data)
+        assert [one.name for one in history.stages[:2]] == ["first", "first, start 2"][:starts]
+        assert len(history.stages) == starts
+        np.testing.assert_allclose(model.elbo(), max(ends[:starts]), atol=1e-3)
+    with pytest.raises(ValueError, match="starts=0"):
+        model_of(Y, starts=0)
+
+
+def test_a_worse_start_changes_no_parameter():
+    model = model_of(GAPS, starts=1)
+    fitted(model, data_of(GAPS))
+    alone = gpflow.utilities.read_values(model)
+    model.starts = 2
+    fitted(model, data_of(GAPS), 1)  # one step from the further start does not beat an optimum
+    for name, value in gpflow.utilities.read_values(model).items():
+        np.testing.assert_allclose(value, alone[name], rtol=1e-2, err_msg=name)
+
+
+def test_a_layer_that_is_white_noise_is_warned_of():
+    """With a lengthscale below any distance the covariance is diagonal, whatever the parameters."""
+    data = MultiOutputData.from_arrays(X, Y[:, :1], names=["flat"])
+    model = GPAR(data, LayerKernels(1, input_lengthscale=1e-5))
+    gpflow.set_trainable(model.layers[0].kernel.lengthscales, False)
+    with pytest.warns(UserWarning, match=r"layer of 'flat' explains nothing.*starts="):
+        fitted(model, data)
+    np.testing.assert_allclose(model.elbo(), -N / 2 * (np.log(2 * np.pi) + 1), atol=1e-3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(GPAR(data, LayerKernels(1, input_lengthscale=0.3)), data)
 
 
 def test_layers_are_up_to_date_after_a_fit():
@@ -446,7 +525,7 @@ def test_a_greedy_order_takes_the_best_conditional_at_every_position():
     for position, name in enumerate(found.order):
         here = scores[scores["position"] == position]
         assert here.loc[here["evidence"].idxmax(), "output"] == name == here.loc[here["chosen"], "output"].item()
-    model = GPAR(data, KERNELS, order=found.order, noise=NOISE)
+    model = GPAR(data, KERNELS, order=found.order, noise=NOISE, starts=1)
     fitted(model, data, 5)
     np.testing.assert_allclose(found.evidence, model.elbo(), rtol=1e-6)
 
