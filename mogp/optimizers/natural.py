@@ -289,6 +289,7 @@ class NaturalAdam(Natural):
         gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
         learning_rate: step size of Adam, on hyper-parameters and inducing inputs.
         warm_up: steps over which gamma grows from a thousandth of its value to its value.
+        trust: see `Natural`.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import NaturalAdam
@@ -307,24 +308,36 @@ class NaturalAdam(Natural):
     ([[1.5]], 0.75)
     """
 
-    def __init__(self, gamma: float = 0.1, learning_rate: float = 0.01, warm_up: int = 10) -> None:
-        super().__init__(Adam(learning_rate), gamma, warm_up=warm_up, alternate=True)
+    def __init__(
+        self,
+        gamma: float = 0.1,
+        learning_rate: float = 0.01,
+        warm_up: int = 10,
+        trust: float | None = TRUST,
+    ) -> None:
+        super().__init__(Adam(learning_rate), gamma, warm_up=warm_up, alternate=True, trust=trust)
 
 
-def hyb(learning_rate: float = 0.005, gamma: float = 0.005, clip: float | None = 5.0) -> Natural:
+def hyb(
+    learning_rate: float = 0.005,
+    gamma: float = 0.005,
+    clip: float | None = 5.0,
+    trust: float | None = TRUST,
+) -> Natural:
     """HYB of Giraldo's chapters 4 and 5: natural gradients without momentum, and Adam on the rest.
 
     Args:
         learning_rate: step size of Adam.
         gamma: step size of the natural gradient on `q(u)`.
         clip: as in `Natural`.
+        trust: as in `Natural`.
 
     >>> from mogp.optimizers import hyb
     >>> optimizer = hyb(learning_rate=0.01, gamma=0.1)
     >>> type(optimizer.rest).__name__, optimizer.gamma, optimizer.momentum
     ('Adam', 0.1, 0.0)
     """
-    return Natural(Adam(learning_rate), gamma, clip=clip)
+    return Natural(Adam(learning_rate), gamma, clip=clip, trust=trust)
 
 
 class FNG(Natural):
@@ -351,6 +364,7 @@ class FNG(Natural):
         samples: draws of $\theta$ in a step; 0 evaluates at the mean.
         clip: entries of the gradient of the means of $q(\mathbf u)$ are brought into
             $[-\text{clip}, \text{clip}]$.
+        trust: see `Natural`.
         seed: seed of the draws.
 
     >>> import tensorflow as tf
@@ -385,6 +399,7 @@ class FNG(Natural):
         start: float = 1000.0,
         samples: int = 1,
         clip: float | None = 5.0,
+        trust: float | None = TRUST,
         seed: int = 0,
     ) -> None:
         if rule not in ("vadam", "root", "literal"):
@@ -402,4 +417,4 @@ class FNG(Natural):
                 samples=samples,
                 seed=seed,
             )
-        super().__init__(rest, gamma, momentum=momentum, clip=clip)
+        super().__init__(rest, gamma, momentum=momentum, clip=clip, trust=trust)

@@ -37,8 +37,8 @@ def natural_step(
         step: $\beta$.
         momentum: $\upsilon$.
         before: the means before the last step; needed with momentum.
-        trust: a step of $\beta$ goes about a share $\beta$ of the way to where the gradient sees the
-            optimum, which is not believed to be more than `trust` nats for each of the $M$
+        trust: a step of $\beta$ goes about a share $\beta$ of the way to where the gradient sees
+            the optimum, which is not believed to be more than `trust` nats for each of the $M$
             variables away: steps longer than `trust` $\beta M$ nats are halved until they are not.
             None for any length. (The momentum is not counted: it is what a step before was
             allowed.)

@@ -1,4 +1,4 @@
-"""Has the objective stopped rising?"""
+"""Has the objective stopped rising, or fallen?"""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import numpy as np
 
 from mogp.data import Array
 
+BLOCK = 50
+"""Steps whose median objective says how good the model was at the first of them."""
+_FIRST = 10
+
 
 def convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[str]]:
     r"""Compare the last fifth of the steps with the fifth before: converged if the mean rose by
     less than its noise,
 
-    two standard errors of the difference, or by less than a thousandth of the whole rise.
+    two standard errors of the difference, or by less than a thousandth of the whole rise, and did
+    not fall by more than twice the noise and a hundredth of the whole rise.
     """
     fifth = len(elbo) // 5
     if fifth < (2 if deterministic else 10):
@@ -20,8 +25,14 @@ def convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[str
     rise = float(last.mean() - before.mean())
     noise = 2 * float(np.sqrt(last.var() / fifth + before.var() / fifth))
     whole = float(last.mean() - elbo[:fifth].mean())
-    if rise <= max(noise * (not deterministic), 1e-3 * abs(whole), 1e-9 * abs(float(last.mean()))):
+    still = max(noise * (not deterministic), 1e-3 * abs(whole), 1e-9 * abs(float(last.mean())))
+    if -max(2 * noise, 1e-2 * abs(whole), still) <= rise <= still:
         return True, []
+    if rise < 0:
+        return False, [
+            f"The mean ELBO fell by {-rise:.3g} nats over the last {fifth} steps: train with"
+            " smaller steps."
+        ]
     return False, [
         f"The mean ELBO still rose by {rise:.3g} nats over the last {fifth} steps: train longer, or"
         " with larger steps."
@@ -36,3 +47,34 @@ def no_better(elbo: Array, window: int, patience: int) -> bool:
     means = elbo[: whole * window].reshape(whole, window).mean(1)
     waited = (whole - 1 - int(np.argmax(means))) * window
     return waited >= patience
+
+
+def best_block(elbo: Array) -> int:
+    """The number of the whole block with the highest median; -1 if there is none."""
+    return int(np.argmax(_medians(elbo))) if len(elbo) >= BLOCK else -1
+
+
+def far_below_best(elbo: Array, value: float) -> bool:
+    """Whether an objective of `value` is far below the best median of a block.
+
+    Far is more than the objective had risen from its first ten steps to there, more than ten times
+    the distance of its quartiles in that block, and more than a tenth of its size.
+    """
+    start, number = elbo[:_FIRST], best_block(elbo)
+    block = elbo[BLOCK * number :][:BLOCK] if number >= 0 else start
+    low, best, high = np.quantile(block, [0.25, 0.5, 0.75])
+    far = max(best - np.median(start), 10 * (high - low), 0.1 * abs(best))
+    return bool(value < best - far)
+
+
+def diverged(elbo: Array) -> bool:
+    """Whether the medians of the last two blocks are far below the best."""
+    whole = len(elbo) // BLOCK
+    return whole > 2 and all(far_below_best(elbo, m) for m in _medians(elbo)[-2:])
+
+
+def _medians(elbo: Array) -> Array:
+    """Of all whole blocks."""
+    whole = len(elbo) // BLOCK
+    medians: Array = np.median(elbo[: whole * BLOCK].reshape(whole, BLOCK), axis=1)
+    return medians

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,18 @@ def fit(
     every: int = 100,
 ) -> History:
     """Train a model with `training_loss(batch)`.
+
+    A training that **fails** says so (`History.status`, its message, a warning), and leaves the
+    model in the last good state, never in a worse one. It fails when the objective is NaN or
+    infinite; when a matrix cannot be factorised; and when the objective falls far below its best
+    and stays there, that is when its median over each of the last two blocks of 50 steps, or over
+    the last ten steps of the training, is below the best median of a block by more than
+
+    - what it had risen by until then, from the median of the first ten steps,
+    - ten times the distance between its quartiles in the best block, and
+    - a tenth of its size.
+
+    The good state is then the one at the start of the best block.
 
     Args:
         model: any model of `mogp`, or any GPflow model with external data.
@@ -102,12 +115,13 @@ def fit(
             if not history.monitored:
                 loop.look()
             said = chosen.run(problem, loop, jit_compile)
+            loop.settle()
             if not _goes_on(stage, history, begun, said):
                 break
     state.save(history, force=True)
-    history.diagnosis = diagnose(
-        model, history.elbo[begun:], deterministic=isinstance(chosen, LBFGS)
-    )
+    found = diagnose(model, history.elbo[begun:], deterministic=isinstance(chosen, LBFGS))
+    failed = history.status == "failed" and found.converged
+    history.diagnosis = replace(found, converged=False) if failed else found
     return history
 
 
