@@ -58,8 +58,11 @@ def far_below_best(elbo: Array, value: float) -> bool:
     """Whether an objective of `value` is far below the best median of a block.
 
     Far is more than the objective had risen from its first ten steps to there, more than ten times
-    the distance of its quartiles in that block, and more than a tenth of its size.
+    the distance of its quartiles in that block, and more than a tenth of its size. With less than
+    ten steps there is no telling.
     """
+    if len(elbo) < _FIRST:
+        return False
     start, number = elbo[:_FIRST], best_block(elbo)
     block = elbo[BLOCK * number :][:BLOCK] if number >= 0 else start
     low, best, high = np.quantile(block, [0.25, 0.5, 0.75])

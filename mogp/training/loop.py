@@ -152,7 +152,7 @@ class Loop:
     def _works(self, step: int) -> bool:
         """Whether the objective is finite and not far below the best."""
         value = -float(self.problem.loss(self.problem.batches(step)))
-        return np.isfinite(value) and not (len(self._elbo) and far_below_best(self._elbo, value))
+        return np.isfinite(value) and not far_below_best(self._elbo, value)
 
     def _end(self, status: Any, message: str) -> None:
         self.history.status, self.history.message = status, message
