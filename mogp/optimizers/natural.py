@@ -19,7 +19,7 @@ from mogp.posteriors import Full, Parsimonious, Posterior
 __all__ = ["FNG", "Natural", "NaturalAdam", "hyb", "natural_step", "parsimonious_step"]
 
 TRUST = 10.0
-"""How far away an optimum may be that a natural step aims at, unless another is asked for."""
+"""The longest natural step unless another is asked for, in nats for each inducing variable."""
 _FIRST_SHARE = 1e-3
 
 
@@ -45,7 +45,7 @@ class Natural(Optimizer):
 
     $\beta$ is halved for a latent GP until $I + \beta P$ is positive definite (it may not be with a
     likelihood that is not log-concave) and the step is no longer than trusted,
-    $\mathrm{KL}[q_{t+1}\|q_t] \le \text{trust}\cdot\beta M$. A shorter step is the plain one.
+    $\mathrm{KL}[q_{t+1}\|q_t] \le \text{trust}\cdot M$. A shorter step is the plain one.
 
     The parameters may be those of whitened values: for given hyper-parameters the step is the same.
     `Parsimonious` posteriors have another step (`parsimonious_step`).
@@ -63,10 +63,10 @@ class Natural(Optimizer):
         sequential: move the latent GPs one after the other, with an evaluation each. Moving all at
             once from one gradient may overshoot when several latent GPs explain the same data and
             the step size is near one.
-        trust: how far away the optimum that a step aims at may be, in nats for each of the $M$
-            inducing variables of a $q(\mathbf u_l)$, of which the step goes a share $\beta$; None
-            for any distance. One stray sample of the objective, as a chain trained with one path
-            has now and then, cannot throw the posterior further than that.
+        trust: the longest step of a $q(\mathbf u_l)$, in nats for each of its $M$ inducing
+            variables; None for any length. One stray sample of the objective, as a chain trained
+            with one path has now and then, cannot throw the posterior further than that. Steps of
+            a training that goes well are a hundredth to three nats long.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import Adam, Natural

@@ -37,11 +37,8 @@ def natural_step(
         step: $\beta$.
         momentum: $\upsilon$.
         before: the means before the last step; needed with momentum.
-        trust: a step of $\beta$ goes about a share $\beta$ of the way to where the gradient sees
-            the optimum, which is not believed to be more than `trust` nats for each of the $M$
-            variables away: steps longer than `trust` $\beta M$ nats are halved until they are not.
-            None for any length. (The momentum is not counted: it is what a step before was
-            allowed.)
+        trust: $\beta$ is halved until the length is at most `trust` $M$ nats; None for any length.
+            (The momentum is not counted: it is what a step before was allowed.)
 
     Returns:
         The new means and lower factors.
@@ -82,14 +79,13 @@ def natural_step(
             - 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(V)), -1)
             + tf.reduce_sum(tf.square(change(beta, V)), -1)
         )
-        return _above(length, trust * M * longest)
+        return _above(length, trust * M)
 
     def halved(beta: tf.Tensor, V: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         smaller = tf.where(too_far(beta, V), 0.5 * beta, beta)
         return smaller, inverse(smaller)
 
-    longest = tf.convert_to_tensor(step, P.dtype)
-    beta = tf.fill(tf.shape(P)[:-2], longest)
+    beta = tf.fill(tf.shape(P)[:-2], tf.convert_to_tensor(step, P.dtype))
     beta, V = tf.while_loop(
         lambda beta, V: tf.reduce_any(too_far(beta, V)),
         halved,
@@ -106,7 +102,7 @@ def natural_step(
     return new_m, new_L
 
 
-def _above(length: tf.Tensor, most: tf.Tensor) -> tf.Tensor:
+def _above(length: tf.Tensor, most: float) -> tf.Tensor:
     """Whether a length is too large, or NaN."""
     # Not `~(length <= most)`: compiled graphs turn that into `length > most`, which NaN is not.
     return (length > most) | tf.math.is_nan(length)
@@ -197,10 +193,9 @@ def parsimonious_step(
             - log_ratio(there, root)
             + log_ratio(sigma, old)
         )
-        return outside | _above(length, trust * M * longest)
+        return outside | _above(length, trust * M)
 
-    longest = tf.convert_to_tensor(step, K.dtype)
-    beta = tf.fill(tf.shape(K)[:-2], longest)
+    beta = tf.fill(tf.shape(K)[:-2], tf.convert_to_tensor(step, K.dtype))
     (beta,) = tf.while_loop(
         lambda beta: tf.reduce_any(too_far(beta)),
         lambda beta: (tf.where(too_far(beta), 0.5 * beta, beta),),
