@@ -1,7 +1,7 @@
 """Natural gradients on every case of `cases.py`: one step is GPflow's, or is refused by a named error.
 
-The reference is `gpflow.optimizers.NaturalGradient` on plain parameters `q_mu [M, L]`, `q_sqrt [L, M, M]` of the same loss.
-GPflow has no such step for parsimonious posteriors: there it is the step of natural parameters, with the Fisher
+The reference is `gpflow.optimizers.NaturalGradient` on plain parameters `q_mu [M, L]`, `q_sqrt [L, M, M]` of the same
+loss. GPflow has no such step for parsimonious posteriors: there it is the step of natural parameters, with the Fisher
 information by automatic differentiation.
 """
 
@@ -28,6 +28,8 @@ from mogp.posteriors import Full, Parsimonious
 from mogp.training.state import _generator_states
 
 GAMMA = 0.01
+TOLERANCE = {Full: 1e-5, Parsimonious: 1e-4}
+"""Of the change; a parsimonious step factorises `S o S` with jitter."""
 CLASSES = 3
 
 
@@ -85,17 +87,15 @@ def natural_step_by_fisher(model: Any, loss: Callable[[], tf.Tensor], gamma: flo
 
 
 def parameters_of(posterior: Any) -> list[np.ndarray]:
-    pair = (
-        (posterior.mu, posterior.sigma) if isinstance(posterior, Parsimonious) else (posterior.q_mu, posterior.q_sqrt)
-    )
-    return [np.asarray(p).copy() for p in pair]
+    names = ("mu", "sigma") if isinstance(posterior, Parsimonious) else ("q_mu", "q_sqrt")
+    return [np.asarray(getattr(posterior, name)).copy() for name in names]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_one_natural_step_is_that_of_gpflow_or_refused(case: Case, randomise):
     data = case.data("several", 0)
     ours, theirs = case.build(data), case.build(data)
-    optimizer = Natural(Adam(), GAMMA)
+    optimizer = Natural(Adam(), GAMMA, trust=None)
     if not isinstance(getattr(ours, "posterior", None), Full | Parsimonious):
         with pytest.raises(UnsupportedError, match=f"{type(ours).__name__} has no posterior.*Adam"):
             optimizer.start(ours)
@@ -112,7 +112,7 @@ def test_one_natural_step_is_that_of_gpflow_or_refused(case: Case, randomise):
     for new, other, old in zip(parameters_of(ours.posterior), expected, before, strict=True):
         change = np.abs(other - old).max()
         assert change > 1e-6
-        np.testing.assert_allclose(new, other, atol=1e-5 * change, rtol=0)
+        np.testing.assert_allclose(new, other, atol=TOLERANCE[type(ours.posterior)] * change, rtol=0)
 
 
 # ---------------------------------------------------------------------------- batches of one class
@@ -160,12 +160,17 @@ def test_a_step_on_a_batch_of_one_class_is_a_share_of_gpflows_and_leaves_other_c
             new, theirs_new, old = new.T, theirs_new.T, old.T
         change = np.abs(theirs_new - old).max()
         np.testing.assert_allclose(new[read], theirs_new[read], atol=1e-3 * change, rtol=0)
-        np.testing.assert_array_equal(new[other], old[other])
+        np.testing.assert_allclose(new[other], old[other], rtol=1e-14)
 
 
-def test_large_natural_steps_on_batches_of_one_class_raise_the_whole_bound(classes):
-    model, _, data = classes
-    before = float(model.elbo(data))
-    history = fit(model, data, steps=120, batch_size=4, optimizer=Natural(Adam(), 0.3), progress=False)
+def test_natural_steps_of_constant_size_on_batches_of_one_class_come_near_the_optimum(classes):
+    """The optimum is that of 100 steps on all data. Without the share, every step would be three times as large."""
+    ours, theirs, data = classes
+    for model in (ours, theirs):
+        for part in (model.prior, model.inducing):
+            gpflow.set_trainable(part, False)
+    before = float(ours.elbo(data))
+    fit(theirs, data, steps=100, optimizer=Natural(Adam(), 0.3), progress=False)
+    history = fit(ours, data, steps=150, batch_size=4, optimizer=Natural(Adam(), 0.3), progress=False)
     assert history.status == "finished"
-    assert float(model.elbo(data)) > before + 0.5 * abs(before)
+    assert float(ours.elbo(data)) > 0.5 * (before + float(theirs.elbo(data)))
