@@ -7,8 +7,8 @@ import numpy as np
 from mogp.data import Array
 
 BLOCK = 50
-"""Steps whose median objective says how good the model was at the first of them."""
-_FIRST = 10
+"""Steps between two states that may be gone back to."""
+_RATED = 10
 
 
 def convergence(elbo: Array, deterministic: bool) -> tuple[bool | None, list[str]]:
@@ -49,35 +49,37 @@ def no_better(elbo: Array, window: int, patience: int) -> bool:
     return waited >= patience
 
 
-def best_block(elbo: Array) -> int:
-    """The number of the whole block with the highest median; -1 if there is none."""
-    return int(np.argmax(_medians(elbo))) if len(elbo) >= BLOCK else -1
+def best_state(elbo: Array) -> int:
+    """The number of the block at whose start the model was best, by the ten steps after it."""
+    return int(np.argmax(_ratings(elbo))) if len(elbo) >= _RATED else -1
 
 
 def far_below_best(elbo: Array, value: float) -> bool:
-    """Whether an objective of `value` is far below the best median of a block.
+    """Whether an objective of `value` is far below that of the best state.
 
-    Far is more than the objective had risen from its first ten steps to there, more than ten times
-    the distance of its quartiles in that block, and more than a tenth of its size. With less than
-    ten steps there is no telling.
+    Far is more than the objective had risen until there, more than ten times the distance of its
+    quartiles there, and more than a tenth of its size. With less than ten steps there is no
+    telling.
     """
-    if len(elbo) < _FIRST:
+    if len(elbo) < _RATED:
         return False
-    start, number = elbo[:_FIRST], best_block(elbo)
-    block = elbo[BLOCK * number :][:BLOCK] if number >= 0 else start
-    low, best, high = np.quantile(block, [0.25, 0.5, 0.75])
-    far = max(best - np.median(start), 10 * (high - low), 0.1 * abs(best))
+    ratings, number = _ratings(elbo), best_state(elbo)
+    best, (low, high) = ratings[number], np.quantile(_after(elbo, number), [0.25, 0.75])
+    far = max(best - ratings[0], 10 * (high - low), 0.1 * abs(best))
     return bool(value < best - far)
 
 
 def diverged(elbo: Array) -> bool:
-    """Whether the medians of the last two blocks are far below the best."""
-    whole = len(elbo) // BLOCK
-    return whole > 2 and all(far_below_best(elbo, m) for m in _medians(elbo)[-2:])
+    """Whether the medians of the last two blocks are far below the best state."""
+    last = [elbo[-2 * BLOCK : -BLOCK], elbo[-BLOCK:]]
+    return len(elbo) > 2 * BLOCK and all(far_below_best(elbo, float(np.median(b))) for b in last)
 
 
-def _medians(elbo: Array) -> Array:
-    """Of all whole blocks."""
-    whole = len(elbo) // BLOCK
-    medians: Array = np.median(elbo[: whole * BLOCK].reshape(whole, BLOCK), axis=1)
-    return medians
+def _ratings(elbo: Array) -> Array:
+    """Of the states at the starts of blocks: medians over the ten steps after them."""
+    blocks = range((len(elbo) - _RATED) // BLOCK + 1)
+    return np.array([np.median(_after(elbo, number)) for number in blocks])
+
+
+def _after(elbo: Array, number: int) -> Array:
+    return elbo[BLOCK * number :][:_RATED]

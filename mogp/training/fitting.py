@@ -45,14 +45,15 @@ def fit(
     A training that **fails** says so (`History.status`, its message, a warning), and leaves the
     model in the last good state, never in a worse one. It fails when the objective is NaN or
     infinite; when a matrix cannot be factorised; and when the objective falls far below its best
-    and stays there, that is when its median over each of the last two blocks of 50 steps, or over
-    the last ten steps of the training, is below the best median of a block by more than
+    and stays there. Every 50 steps the state is kept, and rated by the median objective of the ten
+    steps after it. The training has diverged when the median over each of the last two times 50
+    steps, or over the last ten steps of all, is below the best rating by more than
 
-    - what it had risen by until then, from the median of the first ten steps,
-    - ten times the distance between its quartiles in the best block, and
+    - what that is above the rating of the start,
+    - ten times the distance between the quartiles of its ten steps, and
     - a tenth of its size.
 
-    The good state is then the one at the start of the best block.
+    The model then goes back to the best state. (A resumed training knows those since it went on.)
 
     Args:
         model: any model of `mogp`, or any GPflow model with external data.

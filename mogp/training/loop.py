@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mogp.data import Array
 from mogp.optimizers import Problem
-from mogp.training.convergence import BLOCK, best_block, diverged, far_below_best, no_better
+from mogp.training.convergence import BLOCK, best_state, diverged, far_below_best, no_better
 from mogp.training.history import History
 from mogp.training.state import SECONDS_BETWEEN_REPORTS, State
 
@@ -118,8 +118,8 @@ class Loop:
         return self.history.elbo[self.begun :]
 
     def _rate(self) -> None:
-        """Compare the block of steps that has just ended with those before."""
-        if best_block(self._elbo) == self.step // BLOCK - 1:
+        """Compare the state at the start of the block that has just ended with those before."""
+        if best_state(self._elbo) == self.step // BLOCK - 1:
             self.state.praise()
         if diverged(self._elbo):
             self._fallen()
@@ -127,7 +127,7 @@ class Loop:
     def _fallen(self) -> None:
         now, reached = float(np.median(self._elbo[-_LAST:])), self.step
         good = self.state.go_to_best()
-        then = float(np.median(self._elbo[good:][:BLOCK]))
+        then = float(np.median(self._elbo[good:][:_LAST]))
         why = f"the objective fell to {now:.4g}, far below {then:.4g} in the steps after {good}"
         self._give_up(good, f"Stopped at step {reached}: {why}")
 

@@ -68,8 +68,8 @@ class State:
         return bool(self._kept)
 
     def mark(self) -> None:
-        """The state remembered last begins a block of steps, whose objective will tell what it is
-        worth.
+        """The state remembered last begins a block of steps, the first of which will tell what it
+        is worth.
         """
         self._marked = self._kept[-1]
 
