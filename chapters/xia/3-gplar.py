@@ -65,8 +65,7 @@ from gpflow import set_trainable
 from scipy.optimize import minimize
 
 from mogp import MultiOutputData
-from mogp.book.runs.chain_training import train_chain
-from mogp.book.runs.chains import load_rows
+from mogp.book.runs.chains import load_rows, train_chain
 from mogp.book.runs.mixtures import Mixture
 from mogp.experiments import sweep
 from mogp.kernels import LayerKernels

@@ -5,7 +5,8 @@ Their constructors are in `mogp.models.multiclass`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gpflow
@@ -21,8 +22,9 @@ from mogp.inducing import InducingPoints
 from mogp.kernels import kernels_of, parameters_read_once, take_rows
 from mogp.likelihoods import OneVsEach
 from mogp.likelihoods.one_vs_each import expected_log_sigmoid
-from mogp.models.base import MOGP
+from mogp.models.base import MOGP, Data
 from mogp.models.sparse import SparseMOGP
+from mogp.optimizers import Problem
 from mogp.posteriors import Posterior, latents_first
 from mogp.priors import Independent, Marginals, View
 
@@ -98,6 +100,14 @@ class OneVsEachMOGP(SparseMOGP):
         return ClassBatches(
             self.scaled(data), size, seed, classes=self.num_classes, rivals=self.rivals
         )
+
+    def problem(
+        self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
+    ) -> Problem:
+        """See `MOGP.problem`; a batch of one class has the prior of that class alone, `C` times."""
+        made = super().problem(data, size, seed)
+        one_class = isinstance(made.batches, ClassBatches)
+        return replace(made, share=1 / self.num_classes) if one_class else made
 
     def elbo(self, data: ClassBatch | Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The bound: exact on all the data, and without bias on the batch of a class."""

@@ -29,6 +29,9 @@ class Problem:
             None if there is nothing of the kind.
         whole: whether every batch is all the data.
         search: what `LBFGS` minimises, where the model has a faster way to it than `loss`.
+        share: the share of the posterior for whose prior a batch speaks, on average: 1, or 1 / C
+            for batches of one class out of C. The loss of such a batch is C times that of its
+            class, so a natural step is multiplied by the share: C of them make one step.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import Problem
@@ -45,6 +48,7 @@ class Problem:
     before: Callable[[Any], None] | None = None
     whole: bool = True
     search: Search | None = None
+    share: float = 1.0
 
 
 class Search(ABC):

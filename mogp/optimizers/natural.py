@@ -9,14 +9,17 @@ from typing import Any, Literal
 import gpflow
 import tensorflow as tf
 
+from mogp.errors import UnsupportedError
 from mogp.optimizers.adam import Adam
-from mogp.optimizers.base import GradientOptimizer, Loss, Optimizer
+from mogp.optimizers.base import GradientOptimizer, Loss, Optimizer, Problem, Watch
 from mogp.optimizers.exploratory import VAN, Exploratory, Vadam
 from mogp.optimizers.natural_steps import natural_step, parsimonious_step
-from mogp.posteriors import Parsimonious
+from mogp.posteriors import Full, Parsimonious, Posterior
 
 __all__ = ["FNG", "Natural", "NaturalAdam", "hyb", "natural_step", "parsimonious_step"]
 
+TRUST = 10.0
+"""The longest natural step unless another is asked for, in nats for each inducing variable."""
 _FIRST_SHARE = 1e-3
 
 
@@ -38,8 +41,11 @@ class Natural(Optimizer):
       L_{t+1} = L U^{-\top},\quad I + \beta P = UU^\top$$
 
     with $U$ upper triangular: a product, a Cholesky factor and a triangular solve of size $M$ for
-    each latent GP, no inverse and no Hessian. Where $I + \beta P$ is not positive definite (a
-    likelihood that is not log-concave), $\beta$ is halved for that latent GP until it is.
+    each latent GP, no inverse of a covariance and no Hessian.
+
+    $\beta$ is halved for a latent GP until $I + \beta P$ is positive definite (it may not be with a
+    likelihood that is not log-concave) and the step is no longer than trusted,
+    $\mathrm{KL}[q_{t+1}\|q_t] \le \text{trust}\cdot M$. A shorter step is the plain one.
 
     The parameters may be those of whitened values: for given hyper-parameters the step is the same.
     `Parsimonious` posteriors have another step (`parsimonious_step`).
@@ -57,6 +63,10 @@ class Natural(Optimizer):
         sequential: move the latent GPs one after the other, with an evaluation each. Moving all at
             once from one gradient may overshoot when several latent GPs explain the same data and
             the step size is near one.
+        trust: the longest step of a $q(\mathbf u_l)$, in nats for each of its $M$ inducing
+            variables; None for any length. One stray sample of the objective, as a chain trained
+            with one path has now and then, cannot throw the posterior further than that. Steps of
+            a training that goes well are a hundredth to three nats long.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import Adam, Natural
@@ -85,6 +95,7 @@ class Natural(Optimizer):
         warm_up: int = 0,
         alternate: bool = False,
         sequential: bool = False,
+        trust: float | None = TRUST,
     ) -> None:
         if not 0 < gamma <= 1:
             raise ValueError(f"gamma={gamma}; a natural-gradient step size lies in (0, 1].")
@@ -92,7 +103,10 @@ class Natural(Optimizer):
             raise ValueError(f"momentum={momentum}; it must lie in [0, 1).")
         if clip is not None and not clip > 0:
             raise ValueError(f"clip={clip}; it must be positive, or None for no clipping.")
+        if trust is not None and not trust > 0:
+            raise ValueError(f"trust={trust}; it must be positive, or None for any length.")
         self.rest, self.gamma, self.momentum, self.clip = rest, gamma, momentum, clip
+        self.trust, self._share = trust, 1.0
         self.warm_up, self.alternate, self.sequential = warm_up, alternate, sequential
 
     def start(self, model: tf.Module) -> None:
@@ -104,17 +118,18 @@ class Natural(Optimizer):
             [v for v in model.trainable_variables if not any(v is one for one in own)]
         )
 
+    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> str:
+        """Take steps until the watch says that it is enough: see `Optimizer.run`."""
+        self._share = problem.share
+        return super().run(problem, watch, jit_compile)
+
     def step(self, model: tf.Module, loss: Loss) -> tf.Tensor:
         """One natural-gradient step on `q(u)`, one step of the rest."""
         gamma = self._step_size()
-        latents = self._moves.latents
-        for turn in range(latents if self.sequential else 1):
+        for turn in range(self._moves.latents if self.sequential else 1):
             seen = self.rest.evaluate(loss, self._moves.own)
-            by_mean = seen.others[0]
-            if self.clip is not None:
-                by_mean = tf.clip_by_value(by_mean, -self.clip, self.clip)
-            chosen = tf.range(latents) == turn if self.sequential else tf.fill([latents], True)
-            self._moves.move(by_mean, seen.others[1], gamma, self.momentum, chosen)
+            rows = tf.constant([turn]) if self.sequential else self._moves.read(seen.others[0])
+            self._moves.move(rows, seen.others, self.clip, gamma, self.momentum, self.trust)
         if self.alternate or self.sequential:
             seen = self.rest.evaluate(loss)
         self.rest.apply(seen)
@@ -137,21 +152,21 @@ class Natural(Optimizer):
     def _step_size(self) -> tf.Tensor:
         dtype = self._moves.own[0].dtype
         grown = tf.minimum(tf.cast(self._count.assign_add(1), dtype) / max(self.warm_up, 1), 1)
-        return tf.constant(self.gamma, dtype) * tf.constant(_FIRST_SHARE, dtype) ** (1 - grown)
+        gamma = tf.constant(self._share * self.gamma, dtype)
+        return gamma * tf.constant(_FIRST_SHARE, dtype) ** (1 - grown)
 
 
 def _moves(model: Any) -> _Moves:
     """What moves the posterior of a model."""
-    posterior: Any = getattr(model, "posterior", None)
+    posterior = getattr(model, "posterior", None)
     if isinstance(posterior, Parsimonious):
-        moves = _Moves(posterior.mu, posterior.sigma, partial(_parsimonious, model))
-    elif hasattr(posterior, "q_mu") and hasattr(posterior, "q_sqrt"):
-        moves = _Moves(posterior.q_mu, posterior.q_sqrt, partial(_full, posterior))
+        moves = _Moves(posterior, posterior.mu, posterior.sigma, partial(_parsimonious, model))
+    elif isinstance(posterior, Full):
+        moves = _Moves(posterior, posterior.q_mu, posterior.q_sqrt, _full)
     else:
-        raise ValueError(
-            "natural gradients need a posterior that is Gaussian over inducing variables, as"
-            f" mogp.posteriors.Full or Parsimonious; this model has {type(posterior).__name__}. Use"
-            " Adam()."
+        raise UnsupportedError(
+            f"{type(model).__name__} has no posterior that natural gradients can move"
+            " (mogp.posteriors.Full or Parsimonious). Use Adam()."
         )
     if not (moves.location.trainable and moves.scale.trainable):
         raise ValueError(
@@ -162,14 +177,16 @@ def _moves(model: Any) -> _Moves:
 
 
 class _Moves:
-    """Natural steps on two parameters of `L` latent GPs, `location [M, L]` and `scale`.
+    """Natural steps on the two parameters of `L` latent GPs: `location [M, L]`, and `scale`
+    `[L, M, M]` or `[M, L]`.
 
-    `step` takes locations `[L, M]`, scales, the gradients by both variables, step size, momentum
-    and the locations before, and returns new locations `[L, M]` and scales.
+    `step` takes numbers of latent GPs `[n]`, and for these locations `[n, M]`, scales
+    `[n, M, …]`, the gradients by both, and how to step; it returns new locations and scales.
     """
 
     def __init__(
         self,
+        posterior: Posterior,
         location: gpflow.Parameter,
         scale: gpflow.Parameter,
         step: Callable[..., tuple[tf.Tensor, tf.Tensor]],
@@ -177,50 +194,89 @@ class _Moves:
         self.location, self.scale, self._step = location, scale, step
         self.own = [location.unconstrained_variable, scale.unconstrained_variable]
         self.latents = int(location.shape[1])
-        self.before = tf.Variable(self.own[0], trainable=False)
+        self.before = tf.Variable(_by_latent(location), trainable=False)
+        self._by_row = posterior.by_row
+
+    def read(self, by_location: Any) -> tf.Tensor:
+        """Numbers of the latent GPs on which the loss depends, `[n]`: all, or the rows of a sparse
+        gradient.
+        """
+        if self._by_row and isinstance(by_location, tf.IndexedSlices):
+            return tf.unique(by_location.indices)[0]
+        return tf.range(self.latents)
 
     def move(
-        self,
-        by_location: tf.Tensor,
-        by_scale: tf.Tensor,
-        gamma: tf.Tensor,
-        momentum: float,
-        chosen: tf.Tensor,
+        self, rows: tf.Tensor, gradients: Sequence[Any], clip: float | None, *how: Any
     ) -> None:
-        """Move the latent GPs that are `chosen [L]`, given gradients by both variables."""
-        now, before, g = (
-            tf.transpose(values) for values in (self.own[0], self.before, by_location)
-        )
-        old = tf.convert_to_tensor(self.scale)
-        location, scale = self._step(now, old, g, by_scale, gamma, momentum, before)
-        # Latents that are not chosen keep their values, and their memory for the momentum.
-        self.before.assign(tf.where(chosen, self.own[0], self.before))
-        self.own[0].assign(tf.where(chosen, tf.transpose(location), self.own[0]))
-        which = chosen[:, None, None] if old.shape.rank == 3 else chosen
-        self.own[1].assign(self.scale.transform.inverse(tf.where(which, scale, old)))
+        """Move some latent GPs, given gradients by both variables.
+
+        The others keep their values, and their memory for the momentum.
+        """
+        now = [_by_latent(parameter) for parameter in (self.location, self.scale)]
+        by = [
+            _by_latent(_by_parameter(parameter, gradient))
+            for parameter, gradient in zip((self.location, self.scale), gradients, strict=True)
+        ]
+        if clip is not None:
+            by[0] = tf.clip_by_value(by[0], -clip, clip)
+        some = (tf.gather(values, rows) for values in (*now, *by, self.before))
+        new = self._step(rows, *some, *how)
+        self.before.assign(_replaced(self.before, rows, tf.gather(now[0], rows)))
+        for parameter, old, moved in zip((self.location, self.scale), now, new, strict=True):
+            values = _by_latent(_replaced(old, rows, moved))
+            parameter.unconstrained_variable.assign(parameter.transform.inverse(values))
+
+
+def _by_latent(values: Any) -> tf.Tensor:
+    """`[M, L]` as `[L, M]`, and back; what has latents first already stays as it is."""
+    values = tf.convert_to_tensor(values)
+    return tf.transpose(values) if values.shape.rank == 2 else values
+
+
+def _by_parameter(parameter: gpflow.Parameter, by_variable: Any) -> tf.Tensor:
+    """The gradient by a parameter, of that by its unconstrained variable."""
+    # A tensor of its own: the transform would remember where the parameter's came from.
+    value = tf.identity(tf.convert_to_tensor(parameter))
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(value)
+        variable = parameter.transform.inverse(value)
+    return tape.gradient(variable, value, output_gradients=tf.convert_to_tensor(by_variable))
+
+
+def _replaced(values: tf.Tensor, rows: tf.Tensor, new: tf.Tensor) -> tf.Tensor:
+    """`[L, …]` with some rows `[n, …]` replaced."""
+    return tf.tensor_scatter_nd_update(values, rows[:, None], new)
 
 
 def _full(
-    posterior: Any, m: tf.Tensor, L: tf.Tensor, by_m: tf.Tensor, by_packed: tf.Tensor, *how: Any
-) -> Any:
-    return natural_step(m, L, by_m, posterior.q_sqrt.transform.forward(by_packed), *how)
+    rows: tf.Tensor,
+    m: tf.Tensor,
+    L: tf.Tensor,
+    by_m: tf.Tensor,
+    by_L: tf.Tensor,
+    before: tf.Tensor,
+    step: tf.Tensor,
+    momentum: float,
+    trust: float | None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    return natural_step(m, L, by_m, by_L, step, momentum, before, trust)
 
 
 def _parsimonious(
-    model: Any, mu: tf.Tensor, sigma: tf.Tensor, by_mu: tf.Tensor, by_variable: tf.Tensor, *how: Any
+    model: Any,
+    rows: tf.Tensor,
+    mu: tf.Tensor,
+    sigma: tf.Tensor,
+    by_mu: tf.Tensor,
+    by_sigma: tf.Tensor,
+    before: tf.Tensor,
+    step: tf.Tensor,
+    momentum: float,
+    trust: float | None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    parameter = model.posterior.sigma
-    # The gradient is by the unconstrained variable; the step wants it by sigma.
-    slope = tf.exp(
-        parameter.transform.forward_log_det_jacobian(
-            parameter.unconstrained_variable, event_ndims=0
-        )
-    )
-    K = tf.tile(model.inducing.Kuu(model.prior.kernels), [model.posterior.copies, 1, 1])
-    mu, new = parsimonious_step(
-        K, mu, tf.transpose(sigma), by_mu, tf.transpose(by_variable / slope), *how
-    )
-    return mu, tf.transpose(new)
+    Kuu = model.inducing.Kuu(model.prior.kernels)
+    K = tf.gather(Kuu, rows % tf.cast(tf.shape(Kuu)[0], rows.dtype))
+    return parsimonious_step(K, mu, sigma, by_mu, by_sigma, step, momentum, before, trust)
 
 
 class NaturalAdam(Natural):
@@ -233,6 +289,7 @@ class NaturalAdam(Natural):
         gamma: step size of the natural gradient; 1 jumps to the optimum of a conjugate model.
         learning_rate: step size of Adam, on hyper-parameters and inducing inputs.
         warm_up: steps over which gamma grows from a thousandth of its value to its value.
+        trust: see `Natural`.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import NaturalAdam
@@ -251,24 +308,36 @@ class NaturalAdam(Natural):
     ([[1.5]], 0.75)
     """
 
-    def __init__(self, gamma: float = 0.1, learning_rate: float = 0.01, warm_up: int = 10) -> None:
-        super().__init__(Adam(learning_rate), gamma, warm_up=warm_up, alternate=True)
+    def __init__(
+        self,
+        gamma: float = 0.1,
+        learning_rate: float = 0.01,
+        warm_up: int = 10,
+        trust: float | None = TRUST,
+    ) -> None:
+        super().__init__(Adam(learning_rate), gamma, warm_up=warm_up, alternate=True, trust=trust)
 
 
-def hyb(learning_rate: float = 0.005, gamma: float = 0.005, clip: float | None = 5.0) -> Natural:
+def hyb(
+    learning_rate: float = 0.005,
+    gamma: float = 0.005,
+    clip: float | None = 5.0,
+    trust: float | None = TRUST,
+) -> Natural:
     """HYB of Giraldo's chapters 4 and 5: natural gradients without momentum, and Adam on the rest.
 
     Args:
         learning_rate: step size of Adam.
         gamma: step size of the natural gradient on `q(u)`.
         clip: as in `Natural`.
+        trust: as in `Natural`.
 
     >>> from mogp.optimizers import hyb
     >>> optimizer = hyb(learning_rate=0.01, gamma=0.1)
     >>> type(optimizer.rest).__name__, optimizer.gamma, optimizer.momentum
     ('Adam', 0.1, 0.0)
     """
-    return Natural(Adam(learning_rate), gamma, clip=clip)
+    return Natural(Adam(learning_rate), gamma, clip=clip, trust=trust)
 
 
 class FNG(Natural):
@@ -295,6 +364,7 @@ class FNG(Natural):
         samples: draws of $\theta$ in a step; 0 evaluates at the mean.
         clip: entries of the gradient of the means of $q(\mathbf u)$ are brought into
             $[-\text{clip}, \text{clip}]$.
+        trust: see `Natural`.
         seed: seed of the draws.
 
     >>> import tensorflow as tf
@@ -329,6 +399,7 @@ class FNG(Natural):
         start: float = 1000.0,
         samples: int = 1,
         clip: float | None = 5.0,
+        trust: float | None = TRUST,
         seed: int = 0,
     ) -> None:
         if rule not in ("vadam", "root", "literal"):
@@ -346,4 +417,4 @@ class FNG(Natural):
                 samples=samples,
                 seed=seed,
             )
-        super().__init__(rest, gamma, momentum=momentum, clip=clip)
+        super().__init__(rest, gamma, momentum=momentum, clip=clip, trust=trust)

@@ -40,6 +40,10 @@ class Posterior(gpflow.Module, ABC):
     A model calls `build` once, with the number of latents and of inducing variables, and after that
     asks for `factorise`, `project` and `kl` at every step.
 
+    Attributes:
+        copies: latent GPs that share each kernel.
+        by_row: whether variables have a row for each latent GP (`latents_first`).
+
     >>> import tensorflow as tf
     >>> from mogp.posteriors import Full
     >>> posterior = Full()
@@ -52,6 +56,7 @@ class Posterior(gpflow.Module, ABC):
     def __init__(self) -> None:
         super().__init__()
         self.copies = 0
+        self.by_row = False
 
     def build(self, kernels: int, copies: int, inducing: int) -> None:
         """Create the variational parameters.

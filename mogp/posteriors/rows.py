@@ -16,8 +16,9 @@ from mogp.posteriors.full import Full
 def latents_first(posterior: Posterior) -> None:
     """Keep the parameters `[M, L]` of a posterior in variables `[L, M]`, a row for each latent GP.
 
-    The parameters themselves keep their shapes and values. (GPflow's natural gradients want the
-    variables as they were.)
+    The parameters themselves keep their shapes and values, and `by_row` of the posterior says so.
+    (GPflow's natural gradients want the variables as they were; those of `mogp.optimizers` do not
+    mind.)
 
     Args:
         posterior: one that a model has built; it is changed in place.
@@ -39,6 +40,7 @@ def latents_first(posterior: Posterior) -> None:
                 name,
                 gpflow.Parameter(np.asarray(value), transform=chained, trainable=value.trainable),
             )
+    posterior.by_row = True
 
 
 @check_shapes("Kuu: [G, M, M]")

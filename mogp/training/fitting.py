@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,19 @@ def fit(
     every: int = 100,
 ) -> History:
     """Train a model with `training_loss(batch)`.
+
+    A training that **fails** says so (`History.status`, its message, a warning), and leaves the
+    model in the last good state, never in a worse one. It fails when the objective is NaN or
+    infinite; when a matrix cannot be factorised; and when the objective falls far below its best
+    and stays there. Every 50 steps the state is kept, and rated by the median objective of the ten
+    steps after it. The training has diverged when the median over each of the last two times 50
+    steps, or over the last ten steps of all, is below the best rating by more than
+
+    - what that is above the rating of the start,
+    - ten times the distance between the quartiles of its ten steps, and
+    - a tenth of its size.
+
+    The model then goes back to the best state. (A resumed training knows those since it went on.)
 
     Args:
         model: any model of `mogp`, or any GPflow model with external data.
@@ -102,14 +116,15 @@ def fit(
             if not history.monitored:
                 loop.look()
             said = chosen.run(problem, loop, jit_compile)
+            loop.settle()
             if stage.after is not None:
                 stage.after()
             if not _goes_on(stage, history, begun, said):
                 break
     state.save(history, force=True)
-    history.diagnosis = diagnose(
-        model, history.elbo[begun:], deterministic=isinstance(chosen, LBFGS)
-    )
+    found = diagnose(model, history.elbo[begun:], deterministic=isinstance(chosen, LBFGS))
+    failed = history.status == "failed" and found.converged
+    history.diagnosis = replace(found, converged=False) if failed else found
     return history
 
 

@@ -42,7 +42,8 @@ class History:
         elbo: the objective at every step, on that step's batch (before the step). Models that are
             trained in stages (`GPAR`, layer by layer) have that of one stage after the other.
         seconds: time spent training, over all resumed parts.
-        status: "finished", "stopped early", "interrupted" or "failed".
+        status: "finished", "stopped early", "interrupted" or "failed"; then the model is in its
+            last good state, and `elbo` ends there (see `mogp.fit`).
         message: the reason, in words.
         diagnosis: what to know about the fitted model; print it.
         monitored: what the `monitor` returned along the way, each with its `step`.

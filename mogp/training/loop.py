@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mogp.data import Array
 from mogp.optimizers import Problem
-from mogp.training.convergence import no_better
+from mogp.training.convergence import BLOCK, best_state, diverged, far_below_best, no_better
 from mogp.training.history import History
 from mogp.training.state import SECONDS_BETWEEN_REPORTS, State
 
 Monitor = Callable[[], Mapping[str, Any]]
 _MOST_GROWTH = 4.0
+_LAST = 10
+_LOOKS = 3
 
 
 @dataclass
@@ -65,17 +68,18 @@ class Loop:
         """How many steps to take before the next report; 0 to end."""
         if self.history.status != "finished" or self.left < 1:
             return 0
-        if self.patience is not None and no_better(
-            self.history.elbo[self.begun :], self.window, self.patience
-        ):
+        if self.patience is not None and no_better(self._elbo, self.window, self.patience):
             self._end("stopped early", f"No better mean ELBO for {self.patience} steps.")
             return 0
-        count = min(self._at_once, self.window - self.step % self.window, self.left)
+        ends = (size - self.step % size for size in (self.window, BLOCK))
+        count = min(self._at_once, self.left, *ends)
         return count if self.monitor is None else min(count, self.every - self.step % self.every)
 
     def remember(self) -> None:
         """Keep the variables as they are, to go back to should the next steps fail."""
         self.state.remember(self.step)
+        if self.step % BLOCK == 0:
+            self.state.mark()
 
     def took(self, losses: Array, seconds: float) -> None:
         """Note steps: their losses, and the time they took."""
@@ -87,6 +91,8 @@ class Loop:
         self._at_once = max(1, min(self.window, int(len(losses) * growth) or 1))
         self.state.save(self.history, force=self.left == 0)
         self.report(self.step, self.history.elbo[-1])
+        if self.state.remembers and self.step % BLOCK == 0:
+            self._rate()
         if self.interrupted():
             self._end("interrupted", "Interrupted; the model keeps what it had learned.")
 
@@ -94,6 +100,38 @@ class Loop:
         """Go back to the last state that works, and end."""
         reached = self.step + steps
         good = self.state.go_back(self._works)
+        self._give_up(good, f"Stopped between steps {good} and {reached}: {why}")
+
+    def settle(self) -> None:
+        """After the last step: has the training ended in a state that is worth keeping?"""
+        if self.history.status not in ("finished", "stopped early") or not self.state.remembers:
+            return
+        if far_below_best(self._elbo, float(np.median(self._elbo[-_LAST:]))):
+            self._fallen()
+        elif not any(self.state.peek(partial(self._works, self.step)) for _ in range(_LOOKS)):
+            good = self.state.go_back(self._works)
+            self._give_up(good, f"Step {self.step} led to an objective that is far off or NaN")
+
+    @property
+    def _elbo(self) -> Array:
+        """The objective at the steps of this stage."""
+        return self.history.elbo[self.begun :]
+
+    def _rate(self) -> None:
+        """Compare the state at the start of the block that has just ended with those before."""
+        if best_state(self._elbo) == self.step // BLOCK - 1:
+            self.state.praise()
+        if diverged(self._elbo):
+            self._fallen()
+
+    def _fallen(self) -> None:
+        now, reached = float(np.median(self._elbo[-_LAST:])), self.step
+        good = self.state.go_to_best()
+        then = float(np.median(self._elbo[good:][:_LAST]))
+        why = f"the objective fell to {now:.4g}, far below {then:.4g} in the steps after {good}"
+        self._give_up(good, f"Stopped at step {reached}: {why}")
+
+    def _give_up(self, good: int, why: str) -> None:
         kept = (
             f"is as it was at step {good}"
             if self.state.keeps
@@ -102,8 +140,7 @@ class Loop:
         self.history.elbo = self.history.elbo[: self.begun + good]
         self._end(
             "failed",
-            f"Stopped between steps {good} and {reached}: {why}. The model {kept}. A smaller step"
-            " size or standardised data usually helps.",
+            f"{why}. The model {kept}. A smaller step size or standardised data usually helps.",
         )
         warnings.warn(self.history.message, stacklevel=4)
 
@@ -113,7 +150,9 @@ class Loop:
             self.history.monitored.append({"step": self.history.steps, **self.monitor()})
 
     def _works(self, step: int) -> bool:
-        return bool(np.isfinite(self.problem.loss(self.problem.batches(step))))
+        """Whether the objective is finite and not far below the best."""
+        value = -float(self.problem.loss(self.problem.batches(step)))
+        return np.isfinite(value) and not far_below_best(self._elbo, value)
 
     def _end(self, status: Any, message: str) -> None:
         self.history.status, self.history.message = status, message

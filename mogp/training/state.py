@@ -8,6 +8,7 @@ import time
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,10 +35,13 @@ class State:
         path: Path | None,
         run: str,
     ) -> None:
-        self._variables = [*model.variables, *_generator_states(model), *optimizer_variables]
+        self._generators = _generator_states(model)
+        self._variables = [*model.variables, *self._generators, *optimizer_variables]
         self._path = path
         self._written = time.perf_counter()
-        self._kept: list[tuple[int, list[Array]]] = []
+        self._kept: list[_Kept] = []
+        self._marked: _Kept | None = None
+        self._best: _Kept | None = None
         self.keeps = (
             sum(v.shape.num_elements() * v.dtype.size for v in self._variables) <= _LARGEST_KEPT
         )
@@ -55,23 +59,53 @@ class State:
         """
         self._kept = [
             *self._kept[-1:],
-            (step, [v.numpy() for v in self._variables] if self.keeps else []),
+            _Kept(step, [v.numpy() for v in self._variables] if self.keeps else []),
         ]
 
+    @property
+    def remembers(self) -> bool:
+        """Whether there is a state to go back to."""
+        return bool(self._kept)
+
+    def mark(self) -> None:
+        """The state remembered last begins a block of steps, the first of which will tell what it
+        is worth.
+        """
+        self._marked = self._kept[-1]
+
+    def praise(self) -> None:
+        """The state marked last is the best so far."""
+        self._best = self._marked
+
     def go_back(self, works: Callable[[int], bool]) -> int:
-        """To the last state kept that `works`, or else the oldest; returns its step."""
+        """To the last state remembered that `works`, or else the best; returns its step."""
         if not self.keeps:
-            return self._kept[-1][0]
-        for step, values in reversed(self._kept):
-            self._assign(values)
-            try:
-                found = works(step)
-            except tf.errors.InvalidArgumentError:
-                found = False
-            self._assign(values)
-            if found:
-                break
-        return step
+            return self._kept[-1].step
+        for kept in reversed(self._kept):
+            self._assign(kept.values)
+            if self.peek(partial(works, kept.step)):
+                return kept.step
+        return self.go_to_best()
+
+    def go_to_best(self) -> int:
+        """To the best state, or while there is none to the oldest; returns its step."""
+        best = self._best or self._marked or self._kept[0]
+        if self.keeps:
+            self._assign(best.values)
+        return best.step
+
+    def peek(self, look: Callable[[], bool]) -> bool:
+        """What `look` says of the present state, with random generators put back; False where
+        matrices cannot be factorised.
+        """
+        values = [v.numpy() for v in self._generators]
+        try:
+            return look()
+        except tf.errors.InvalidArgumentError:
+            return False
+        finally:
+            for generator, value in zip(self._generators, values, strict=True):
+                generator.assign(value)
 
     def _assign(self, values: list[Array]) -> None:
         for variable, value in zip(self._variables, values, strict=True):
@@ -122,6 +156,13 @@ class State:
             monitored=kept.meta["monitored"],
             stages=kept.stages,
         )
+
+
+class _Kept(NamedTuple):
+    """The variables before a step."""
+
+    step: int
+    values: list[Array]
 
 
 class Checkpoint(NamedTuple):

@@ -432,3 +432,84 @@ def test_with_log_concave_likelihoods_whole_steps_stay_positive_definite(kind, b
     fit(model, data, steps=1, optimizer=Natural(Adam(), gamma=beta), progress=False)
     new = np.asarray(model.posterior.q_sqrt)[0]
     np.testing.assert_allclose(np.linalg.inv(new @ new.T), expected, rtol=1e-5, atol=1e-6)
+
+
+# -------------------------------------------------------------------------------- steps that are too long to be trusted
+
+
+def kl_of_normals(m, L, m0, L0) -> float:
+    V, V0 = L @ L.T, L0 @ L0.T
+    inverse, d = np.linalg.inv(V0), m - m0
+    return 0.5 * (np.trace(inverse @ V) - len(m) + d @ inverse @ d - np.linalg.slogdet(V)[1] + np.linalg.slogdet(V0)[1])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("size", [4, 40])
+def test_a_step_is_halved_until_its_kl_is_trusted_and_one_that_is_short_is_the_plain_one(rng, size, compiled):
+    """One latent has a stray gradient of the mean, one a covariance that would explode, one neither."""
+    m, L = gaussians(rng, 3, size)
+    by_m, by_L = 0.1 * rng.normal(size=m.shape), np.tril(0.1 * rng.normal(size=L.shape))
+    by_m[0] *= 1e6
+    by_L[1] = np.tril(-9.9 * np.linalg.inv(L[1]).T)  # I + βP = 0.01 I at β = 0.1
+    given = [tf.constant(a) for a in (m, L, by_m, by_L)]
+    run = tf.function(natural_step, autograph=False) if compiled else natural_step
+    step = tf.constant(0.1, tf.float64)
+    plain, safe = run(*given, step), run(*given, step, trust=0.5)
+    lengths = [
+        [kl_of_normals(np.asarray(a[0])[i], np.asarray(a[1])[i], m[i], L[i]) for i in range(3)] for a in (plain, safe)
+    ]
+    assert min(lengths[0][:2]) > 0.5 * size > lengths[0][2]
+    assert max(lengths[1]) <= 0.5 * size
+    for new, same in zip(safe, plain, strict=True):
+        np.testing.assert_array_equal(new[2], same[2])
+    for i in (0, 1):
+        halved = [
+            natural_step(*(a[i : i + 1] for a in given), step / 2**k) for k in range(60)
+        ]  # fmt: skip
+        first = next(
+            k for k, (a, b) in enumerate(halved) if kl_of_normals(a[0].numpy(), b[0].numpy(), m[i], L[i]) <= 0.5 * size
+        )
+        np.testing.assert_allclose(safe[0][i], halved[first][0][0], rtol=1e-10)
+
+
+def test_parsimonious_steps_that_are_too_long_are_halved_and_short_ones_are_plain(rng):
+    K = np.repeat((k.Matern32()(rng.normal(size=(4, 1))).numpy() + 1e-6 * np.eye(4))[None], 2, 0)
+    mu, sigma = rng.normal(size=(2, 4)), rng.uniform(0.5, 2.0, (2, 4))
+    by_mu, by_sigma = 0.1 * rng.normal(size=(2, 4)), 0.1 * rng.normal(size=(2, 4))
+    by_mu[0] *= 1e4
+    given = [tf.constant(a) for a in (K, mu, sigma, by_mu, by_sigma)]
+    plain, safe = (
+        [np.asarray(a) for a in parsimonious_step(*given, tf.constant(0.1, tf.float64), trust=trust)]
+        for trust in (None, 0.5)
+    )
+
+    def length(new, i):
+        roots = [np.linalg.cholesky(np.linalg.inv(np.linalg.inv(K[i]) + np.diag(1 / s))) for s in (new[1][i], sigma[i])]
+        return kl_of_normals(K[i] @ new[0][i], roots[0], K[i] @ mu[i], roots[1])
+
+    assert length(plain, 0) > 2 > length(plain, 1)
+    assert 0.2 < length(safe, 0) <= 2.0
+    for new, same in zip(safe, plain, strict=True):
+        np.testing.assert_array_equal(new[1], same[1])
+
+
+def test_one_stray_gradient_does_not_throw_the_posterior_away(uneven):
+    """In step 5 the means have a gradient of a million: with trust the model recovers, without it does not."""
+    ends = {}
+    for trust in (10.0, None):
+        model = freeze(conjugate(uneven, Full()), "prior", "inducing", "likelihood")
+        optimizer = Natural(Adam(), gamma=0.1, trust=trust)
+        optimizer.start(model)
+        for step in range(40):
+            stray = 1e6 if step == 5 else 0.0
+            optimizer.step(
+                model,
+                lambda stray=stray, model=model: (
+                    model.training_loss(uneven) + stray * tf.reduce_sum(model.posterior.q_mu)
+                ),
+            )
+        ends[trust] = float(model.elbo(uneven))
+    best = freeze(conjugate(uneven, Full()), "prior", "inducing", "likelihood")
+    fit(best, uneven, steps=1, optimizer=Natural(Adam(), gamma=1.0), progress=False)
+    assert ends[10.0] > float(best.elbo(uneven)) - 5.0
+    assert ends[None] < float(best.elbo(uneven)) - 1000.0

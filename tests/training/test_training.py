@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gpflow import kernels as k
+from gpflow.keras import tf_keras
 
 import mogp
 from mogp.data import MultiOutputData
 from mogp.inducing import given_points, subset_points
 from mogp.likelihoods import Gaussian, Softmax
 from mogp.models import SparseMOGP
-from mogp.optimizers import LBFGS, Adam, NaturalAdam
+from mogp.optimizers import LBFGS, Adam, Keras, NaturalAdam
 from mogp.optimizers import base as steps_of
 from mogp.posteriors import Parsimonious
 from mogp.priors import ICM, Independent
@@ -366,6 +367,76 @@ def test_a_matrix_that_cannot_be_factorised_is_named(data):
         history = fit(model, data, steps=5, progress=False)
     assert history.status == "failed"
     assert "Kuu cannot be factorised" in str(history.diagnosis)
+
+
+class Slope(gpflow.models.BayesianModel, gpflow.models.training_mixins.ExternalDataTrainingLossMixin):
+    """The loss is that of the batch, whatever the model has learned: `x` counts the steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.x = gpflow.Parameter(0.0)
+
+    def maximum_log_likelihood_objective(self, data):
+        return -data + 0.0 * self.x
+
+    def training_loss(self, data):
+        return data + self.x - tf.stop_gradient(self.x)
+
+
+def descent(losses: np.ndarray):
+    """A training along which the objective is what is given: SGD of size one adds -1 to `x` at every step."""
+    table = tf.constant(losses)
+    return lambda step: tf.gather(table, tf.minimum(tf.cast(step, tf.int32), len(losses) - 1))
+
+
+def taken(losses: np.ndarray, steps: int) -> tuple[Slope, History]:
+    model = Slope()
+    sgd = Keras(tf_keras.optimizers.SGD(1.0))
+    return model, fit(model, descent(losses), steps=steps, optimizer=sgd, progress=False)
+
+
+def noisy(rng, *parts: tuple[int, float]) -> np.ndarray:
+    return np.concatenate([level + rng.normal(size=count) for count, level in parts])
+
+
+def test_a_loss_far_above_the_best_for_long_ends_the_training_in_the_best_state(rng):
+    losses = noisy(rng, (10, 1000.0), (90, 400.0), (100, 100.0), (800, 6e16))
+    with pytest.warns(UserWarning, match=r"the objective fell to -6e\+16, far below -(100|99)"):
+        model, history = taken(losses, 1000)
+    assert history.status == "failed"
+    assert "Stopped at step 300" in history.message
+    best = -float(model.x.numpy())
+    assert best in (100, 150)
+    assert history.steps == best
+    assert f"The model is as it was at step {history.steps}." in history.message
+    assert "Converged." not in str(history)
+
+
+def test_stray_losses_and_a_fall_smaller_than_the_rise_do_not_end_a_training(rng):
+    losses = noisy(rng, (10, 1000.0), (190, 100.0), (200, 900.0), (100, 100.0))
+    losses[::7] = 1e12
+    model, history = taken(losses, 500)
+    assert history.status == "finished"
+    assert model.x.numpy() == -500
+
+
+@pytest.mark.parametrize(("last", "good"), [(20, 50), (1, 50)])
+def test_a_training_that_ends_far_off_is_put_back(rng, last, good):
+    """The last steps, or nothing but the state that the last step leaves."""
+    losses = noisy(rng, (10, 1000.0), (40, 200.0), (70 - last + 1, 100.0), (last, 6e16))
+    with pytest.warns(UserWarning, match="The model is as it was at step"):
+        model, history = taken(losses, 120)
+    assert history.status == "failed"
+    assert -model.x.numpy() == history.steps
+    assert good <= history.steps < 120
+    assert np.median(history.elbo[-10:]) > -210
+
+
+def test_a_state_that_is_far_off_is_not_gone_back_to_when_the_objective_becomes_nan(rng):
+    losses = np.concatenate([noisy(rng, (10, 1000.0), (90, 100.0), (60, 6e16)), [np.nan]])
+    with pytest.warns(UserWarning, match="NaN or infinite"):
+        model, history = taken(losses, 300)
+    assert -model.x.numpy() == history.steps == 50
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from mogp.book.runs.chain_training import train_chain
-from mogp.book.runs.chains import load_rows
+from mogp.book.runs.chains import load_rows, train_chain
 from mogp.data import Array, MultiOutputData
 from mogp.metrics import auc
 

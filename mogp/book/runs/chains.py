@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mogp.book.runs.chain_training import train_chain
 from mogp.book.runs.mixtures import Mixture, coverage_of
 from mogp.data import Array, MultiOutputData
 from mogp.metrics import smse
@@ -51,6 +50,10 @@ SCORES = (
 )
 
 
+WARM_UP = 20
+"""Steps over which natural gradients on chains grow to their size."""
+
+
 def gap_kind(missing: Array, d: int) -> str:
     """How the gap of output `d` lies in the chain: `missing [N, D]`, in the order of the chain.
 
@@ -77,6 +80,26 @@ def load_rows(
         warnings.simplefilter("ignore", datasets.StandInWarning)
         whole = datasets.load(data, stand_in=stand_in, **(options or {}))
     return whole.take(np.arange(0, len(whole), thin))
+
+
+def train_chain(
+    model: LatentChain, data: MultiOutputData, steps: int, rate: float, gamma: float
+) -> float:
+    """Train a chain on all rows by `mogp.fit`; its bound before the last step, of standardised
+    targets.
+
+    Natural gradients of size `gamma` move the posterior and Adam the rest; Adam moves everything if
+    `gamma` is zero. A training that diverges is reported by `fit`, and the bound is that of its
+    last good state (NaN if there was no step).
+    """
+    from mogp.optimizers import Adam, Natural
+    from mogp.training import fit
+
+    optimizer = Natural(Adam(rate), gamma, warm_up=WARM_UP) if gamma else Adam(rate)
+    history = fit(model, data, steps=steps, optimizer=optimizer, progress=False)
+    sizes = [len(output) for output in data.outputs]
+    bound = history.elbo[-1] if history.steps else np.nan
+    return float(bound + sizes @ np.log(model.scale))
 
 
 def chain_run(
