@@ -119,11 +119,7 @@ def trained(model, data, steps, gamma=GAMMA):
 functions = chapter.load("xia-functions", n=settings.functions["n"], missing=True)
 recipe = dict(kind="linear+nonlinear", input_lengthscale=0.1, output_lengthscale=0.1)
 example = gplar(
-    functions.train.data,
-    kernel=LayerKernels(1, **recipe),
-    strategy="C",
-    inducing=10,
-    start="zero",
+    functions.train.data, kernel=LayerKernels(1, **recipe), strategy="C", inducing=10, start="zero", scaling=None
 )
 pd.DataFrame(
     {
@@ -148,7 +144,7 @@ def strategy_run(model, source, n, steps, gpar_steps, paths, seed):
     """One of MODELS on the three functions with gaps: its curves on a grid, and where its inducing inputs are."""
     toy = load_rows("xia-functions", source, {"n": n, "missing": True})
     data, kernels = toy.train.data, LayerKernels(1, **recipe)
-    fitted = GPAR(data, kernels, noise=0.05, starts=1)
+    fitted = GPAR(data, kernels, noise=0.05, starts=1, scaling=None)
     fit(fitted, data, steps=gpar_steps, progress=False)
     found = {"bound": fitted.elbo(), "inducing": [[]] * 3}
     if model != "GPAR":
@@ -162,7 +158,7 @@ def strategy_run(model, source, n, steps, gpar_steps, paths, seed):
             inducing=toy.X,
             noise=0.05,
             whiten=False,
-            seed=seed,
+            seed=seed, scaling=None
         )  # fmt: skip
         found["bound"] = trained(fitted, data, steps, 0.0 if "Adam" in model else GAMMA)
         found["inducing"] = [np.asarray(layer.Z[:, 0]).tolist() for layer in fitted.layers()]
@@ -297,11 +293,11 @@ def start_run(start, source, n, steps, gpar_steps, looks, seed):
     kernels = LayerKernels(1, **recipe)
     common = dict(inducing=toy.X, noise=0.05, whiten=False, seed=seed)
     if start == "independent":
-        model = igp(data, kernel=kernels, **common)
+        model = igp(data, kernel=kernels, **common, scaling=None)
     else:
-        first = GPAR(data, kernels, noise=0.05, starts=1)
+        first = GPAR(data, kernels, noise=0.05, starts=1, scaling=None)
         fit(first, data, steps=gpar_steps, progress=False)
-        model = gplar(data, kernel=kernels, strategy="B", start=first, **common)
+        model = gplar(data, kernel=kernels, strategy="B", start=first, **common, scaling=None)
     if start == "small":
         for kernel in model.kernels[1:]:
             for over_outputs in kernel.kernels[1:]:
@@ -408,7 +404,7 @@ def diagnosis_run(source, thin, steps, gpar_steps, looks, paths, seed):
     eeg = load_rows("eeg", source, {"missing": "diagnosis"}, thin)
     data = eeg.train.data
     kernels = LayerKernels(1, "linear+nonlinear", input_lengthscale=0.02)
-    first = GPAR(data, kernels, starts=1)
+    first = GPAR(data, kernels, starts=1, scaling=None)
     fit(first, data, steps=gpar_steps, progress=False)
     chain = bi_gplar(
         data,
@@ -419,7 +415,7 @@ def diagnosis_run(source, thin, steps, gpar_steps, looks, paths, seed):
         adopt=True,
         inducing=eeg.X,
         whiten=False,
-        seed=seed,
+        seed=seed, scaling=None
     )  # fmt: skip
     bounds, covered = [], []
     for _ in range(looks):
@@ -762,23 +758,16 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
     data = rates.train.data
     kernels = LayerKernels(1, "linear+nonlinear", nonlinear="rq", input_lengthscale=0.1)
     orders = (data.names, data.names[::-1]) if model == "bi-GPLAR" else (data.names,)
-    first = tuple(GPAR(data, kernels, order=order, starts=1) for order in orders)
+    first = tuple(GPAR(data, kernels, order=order, starts=1, scaling=None) for order in orders)
     for one in first:
         fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)
     if model == "GPLAR":
-        chain = gplar(
-            data,
-            kernel=kernels,
-            strategy="B",
-            start=first[0],
-            adopt=True,
-            **common,
-        )
+        chain = gplar(data, kernel=kernels, strategy="B", start=first[0], adopt=True, **common, scaling=None)
     elif model == "bi-GPLAR":
-        chain = bi_gplar(data, kernel=kernels, start=first, adopt=True, **common)
+        chain = bi_gplar(data, kernel=kernels, start=first, adopt=True, **common, scaling=None)
     else:
-        chain = additive_gplar(data, kernel=kernels, start=first[0], **common)
+        chain = additive_gplar(data, kernel=kernels, start=first[0], **common, scaling=None)
         chain.regress(data)
     bound = trained(chain, data, steps)
     mean = Mixture.of(chain, rates.X, paths, seed).mean.mean(0)
@@ -840,11 +829,11 @@ scores.assign(mean=mean_smse, bound=[compared.bound[m] for m in ADDITIVE]).renam
 # %% tags=["solution"]
 gappy, kernels = functions.train.data, LayerKernels(1, **recipe)
 steps = settings.functions["gpar_steps"]
-found_order = greedy_order(gappy, kernels, steps=steps, noise=0.05).order
+found_order = greedy_order(gappy, kernels, steps=steps, noise=0.05, scaling=None).order
 orders = {"as given": gappy.names, "backward": gappy.names[::-1], "greedy": found_order}
 by_order = {}
 for name, order in orders.items():
-    model = GPAR(gappy, kernels, order=order, noise=0.05, starts=1)
+    model = GPAR(gappy, kernels, order=order, noise=0.05, starts=1, scaling=None)
     fit(model, gappy, steps=steps, progress=False)
     mean = np.asarray(model.predict_f(GRID[:, None], samples=settings.paths).mean)
     rms = {

@@ -728,7 +728,7 @@ def passing_run(source, options, thin, kernels, gpar_steps, samples, seed):
     whole = load_rows("eeg", source, options, thin)
     data = whole.train.data
     held = MultiOutputData.from_arrays(whole.X, np.where(whole.held_out, whole.Y, np.nan), names=data.names)
-    model = GPAR(data, LayerKernels(1, **kernels), starts=1)
+    model = GPAR(data, LayerKernels(1, **kernels), starts=1, scaling=None)
     fit(model, data, steps=gpar_steps, progress=False)
     found = {}
     for passes in ("means", "functions"):
@@ -855,7 +855,7 @@ def gpar_run(source, thin, currencies, linear_variance, replace, gpar_steps, sam
 
     whole = load_rows("exchange", source, dict(currencies=currencies), thin)
     kernels = LayerKernels(1, nonlinear="rq", input_lengthscale=0.1, linear_variance=linear_variance)
-    model = GPAR(whole.train.data, kernels, replace=replace, starts=1)
+    model = GPAR(whole.train.data, kernels, replace=replace, starts=1, scaling=None)
     fit(model, whole.train.data, steps=gpar_steps, progress=False)
     mean = Mixture.of(model, whole.X, samples, seed).mean.mean(0)
     errors = {}

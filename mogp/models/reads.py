@@ -104,17 +104,26 @@ class ReadsData(ABC):
         Args:
             data: of some or all outputs, in the order of the model.
         """
-        self.schema.check(data.schema, some=True)
-        if data.input_dim != self.input_dim:
-            raise ValueError(
-                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
-            )
+        self.check_names(data, some=True)
         if isinstance(data, LabelData) or len(data.names) == len(self.names):
             return data
         there = {o.name: o for o in data.outputs}
         return replace(
             data, outputs=tuple(there.get(n, Output.without_rows(n)) for n in self.names)
         )
+
+    def check_names(self, data: Data, some: bool = False) -> None:
+        """Raise unless outputs and input columns of the data are those of the model.
+
+        Args:
+            data: to train on, or to predict.
+            some: whether outputs may be missing.
+        """
+        self.schema.check(data.schema, some=some)
+        if data.input_dim != self.input_dim:
+            raise ValueError(
+                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
+            )
 
     def of_data(self, found: dict[str, tf.Tensor], data: Data) -> dict[str, tf.Tensor]:
         """What was found for all outputs, for those that the data have."""

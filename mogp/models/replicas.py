@@ -70,11 +70,7 @@ class ReplicatedMOGP(MOGP):
         """Raise unless the model can be trained on the data: outputs, inputs, replicas, one target
         column each.
         """
-        self.schema.check(data.schema)
-        if data.input_dim != self.input_dim:
-            raise ValueError(
-                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
-            )
+        self.check_names(data)
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
         if wide:
             shown = ", ".join(wide[:5]) + (", …" if len(wide) > 5 else "")

@@ -294,11 +294,7 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the
         likelihoods allow.
         """
-        self.schema.check(data.schema)
-        if data.input_dim != self.input_dim:
-            raise ValueError(
-                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
-            )
+        self.check_names(data)
         self.likelihood.check(data)
         for d in self.local:
             rows = self.likelihood.likelihoods[d].stored_rows

@@ -165,11 +165,12 @@ def described(model: MOGP) -> str:
     """
     schema = model.schema
     columns = f": {listed(schema.input_names)}" if schema.columns else ""
+    choices = model.choices()
     said = {
         "outputs": f"{len(model.names)}: {listed(model.names)}",
         "inputs": f"{model.input_dim}{columns}",
-        **model.choices(),
-        "units": _units(model),
+        **choices,
+        "units": "; ".join([_units(model), *[choices[k] for k in ("units",) if k in choices]]),
     }
     lines = [f"  {what:<12}{value}" for what, value in said.items()]
     return "\n".join([type(model).__name__, *lines])

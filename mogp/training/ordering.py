@@ -13,6 +13,7 @@ from mogp.kernels import LayerKernels
 from mogp.models import GPAR
 from mogp.models.chains.regression import LogSearch, Regression, logarithms
 from mogp.models.chains.values import Targets, Values, inducing_inputs
+from mogp.models.choices import ScalingChoice, in_units
 from mogp.optimizers import LBFGS, Problem
 from mogp.optimizers.quiet import minimise
 
@@ -50,6 +51,7 @@ def greedy_order(
     impute: bool = True,
     inducing: int | npt.ArrayLike | None = None,
     noise: float = 0.01,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> Ordering:
     """An order of the outputs for `GPAR`: at each position the one with the highest log evidence
@@ -67,6 +69,7 @@ def greedy_order(
         impute: see `GPAR`.
         inducing: see `GPAR`.
         noise: see `GPAR`.
+        scaling: see `GPAR`.
         seed: see `GPAR`.
 
     >>> import mogp
@@ -78,7 +81,8 @@ def greedy_order(
     (['a', 'b'], 3)
     """
     # The model checks what it is given.
-    recipe = GPAR(data, kernel, inducing=inducing, noise=noise, seed=seed).recipe
+    data = in_units(scaling, data)
+    recipe = GPAR(data, kernel, inducing=inducing, noise=noise, scaling=None, seed=seed).recipe
     targets = {output.name: Targets.of(output) for output in data.outputs}
     values = Values(data.X, None if inducing is None else inducing_inputs(data, inducing, seed))
     order: list[str] = []

@@ -577,7 +577,6 @@ CHAINS = (
         NO_REPLICAS | PATHS,
         holds_data=True,
         sampled=True,
-        scales=False,
     ),
     Case(
         "GPAR",
@@ -587,7 +586,6 @@ CHAINS = (
         NO_REPLICAS | PATHS,
         holds_data=True,
         sampled=True,
-        scales=False,
     ),
     Case(
         "GPLAR",
@@ -597,7 +595,6 @@ CHAINS = (
         NO_REPLICAS | PATHS,
         {"gap": "inducing inputs are rows at which all outputs were observed"},
         sampled=True,
-        scales=False,
     ),
     Case(
         "GPLAR",
@@ -606,7 +603,6 @@ CHAINS = (
         lambda d, **how: gplar(d, strategy="B", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "GPLAR",
@@ -615,7 +611,6 @@ CHAINS = (
         lambda d, **how: gplar(d, strategy="C", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "GPLAR",
@@ -624,7 +619,6 @@ CHAINS = (
         lambda d, **how: gplar(d, _tame(), inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "bi-directional GPLAR",
@@ -633,7 +627,6 @@ CHAINS = (
         lambda d, **how: bi_gplar(d, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "bi-directional GPLAR",
@@ -642,7 +635,6 @@ CHAINS = (
         lambda d, **how: bi_gplar(d, light=True, combine="sum", inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "additive GPLAR",
@@ -651,7 +643,6 @@ CHAINS = (
         lambda d, **how: additive_gplar(d, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "additive GPLAR",
@@ -660,7 +651,6 @@ CHAINS = (
         lambda d, **how: additive_gplar(d, fully=True, bidirectional=True, inducing=3, start="zero", **how),
         NO_REPLICAS | PATHS | SUMS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "DGP",
@@ -669,7 +659,6 @@ CHAINS = (
         lambda d, **how: dgp(d, width=2, inducing=3, **how),
         NO_REPLICAS | PATHS,
         sampled=True,
-        scales=False,
     ),
     Case(
         "IGP, as a chain",
@@ -678,7 +667,6 @@ CHAINS = (
         lambda d, **how: igp(d, inducing=3, **how),
         NO_REPLICAS | PATHS,
         sampled=True,
-        scales=False,
     ),
 )
 

@@ -71,13 +71,14 @@ def labels_run(
                 kernel=LayerKernels(1, input_lengthscale=0.03),
                 inducing=inducing,
                 seed=seed,
+                scaling=None,
             )
             model.regress(train)
             set_trainable(model.inducing, False)
         else:
             kind: Any = name.removeprefix("GPLAR, ")
             recipe = LayerKernels(1, kind, input_lengthscale=0.02, linear_variance=1.0)
-            first = GPAR(train, recipe, starts=1)
+            first = GPAR(train, recipe, starts=1, scaling=None)
             fit(first, train, steps=gpar_steps, progress=False)
             model = gplar(
                 train,
@@ -88,6 +89,7 @@ def labels_run(
                 inducing=inducing,
                 seed=seed,
                 whiten=False,
+                scaling=None,
             )
         train_chain(model, train, steps, rate, gamma)
         bounds.append(float(model.elbo(train, noise)))
@@ -143,10 +145,10 @@ def landmine_run(
     scores = np.empty((len(models), tasks))
     for k, name in enumerate(models):
         if name == "IGP":
-            model = igp(data, kinds, kernel=recipe, inducing=inducing, seed=trial)
+            model = igp(data, kinds, kernel=recipe, inducing=inducing, seed=trial, scaling=None)
             set_trainable(model.inducing, False)
         else:
-            first = GPAR(data, recipe, noise=0.1, starts=1)
+            first = GPAR(data, recipe, noise=0.1, starts=1, scaling=None)
             fit(first, data, steps=gpar_steps, progress=False)
             model = gplar(
                 data,
@@ -157,6 +159,7 @@ def landmine_run(
                 inducing=inducing,
                 seed=trial,
                 whiten=False,
+                scaling=None,
             )
             _widen(model)
         train_chain(model, data, steps, rate, gamma)

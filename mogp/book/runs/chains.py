@@ -261,7 +261,9 @@ class Fitter:
 
         order = self.data.names[::-1] if backward else self.data.names
         if order not in self._gpars:
-            model = GPAR(self.data, self.recipe, order=order, noise=self.noise, starts=1)
+            model = GPAR(
+                self.data, self.recipe, order=order, noise=self.noise, starts=1, scaling=None
+            )
             fit(model, self.data, steps=self.gpar_steps, progress=False)
             self._gpars[order] = model
         return self._gpars[order]
@@ -280,6 +282,7 @@ class Fitter:
             "noise": self.noise,
             "whiten": False,
             "seed": self.seed,
+            "scaling": None,
         }
         if name == "IGP":
             model = igp(self.data, **common)

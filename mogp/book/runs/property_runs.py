@@ -76,7 +76,7 @@ def london_run(
     chain: LatentChain
     start = np.empty((0, 3))
     if model == "IGP":
-        chain = igp(observed, kinds, kernel=recipe, inducing=Z, seed=seed)
+        chain = igp(observed, kinds, kernel=recipe, inducing=Z, seed=seed, scaling=None)
     else:
         columns = np.column_stack([np.eye(classes)[train["kind"]], train["price"]])
         first = _gpar(train["X"], columns, Z, gpar_steps)
@@ -84,7 +84,14 @@ def london_run(
         shares = means[:, :classes]
         start = np.column_stack([Z, shares.argmax(1)])
         chain = gplar(
-            observed, kinds, kernel=recipe, strategy="C", inducing=Z, start=first, seed=seed
+            observed,
+            kinds,
+            kernel=recipe,
+            strategy="C",
+            inducing=Z,
+            start=first,
+            seed=seed,
+            scaling=None,
         )
     before = winners(chain, classes)
     history = fit(
@@ -233,7 +240,15 @@ def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = T
 
     names = [f"column {c}" for c in range(columns.shape[1])]
     data = MultiOutputData.from_arrays(X, columns, names=names)
-    gpar = GPAR(data, property_kernels(), inducing=inducing, replace=replace, noise=0.1, starts=1)
+    gpar = GPAR(
+        data,
+        property_kernels(),
+        inducing=inducing,
+        replace=replace,
+        noise=0.1,
+        starts=1,
+        scaling=None,
+    )
     fit(gpar, data, steps=steps, progress=False)
     return gpar
 

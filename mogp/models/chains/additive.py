@@ -25,6 +25,7 @@ from mogp.models.chains.start import (
     with_start,
 )
 from mogp.models.chains.structure import Component
+from mogp.models.choices import ScalingChoice, in_units
 
 
 def additive_gplar(
@@ -42,6 +43,7 @@ def additive_gplar(
     inner: float = 1e-5,
     samples: int = 1,
     importance: bool = False,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentChain:
     r"""Functions that are sums of GPs of one column each (Xia, section 3.3).
@@ -59,7 +61,7 @@ def additive_gplar(
         kernel: see `gplar`. GPs of one column have the terms that its kind names.
         fully: see above.
         bidirectional: see above.
-        whiten, inner, samples, importance, seed: see `gplar`.
+        whiten, inner, samples, importance, scaling, seed: see `gplar`.
 
     >>> import mogp
     >>> x = [[0.0], [0.3], [0.5], [1.0]]
@@ -71,6 +73,7 @@ def additive_gplar(
     >>> [dict(weights) for weights in model.functions]
     [{0: 1.0}, {1: 1.0, 2: 1.0}]
     """
+    data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,
         samples=samples, importance=importance,

@@ -16,12 +16,12 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from gpflow.likelihoods import Likelihood
 
-from mogp.data import MultiOutputData, Names, Schema
+from mogp.data import MultiOutputData, Names, Scaling, Schema
 from mogp.data.batches import Batch
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.likelihoods import PerOutput
 from mogp.linalg import cholesky
-from mogp.models.chains.path_model import Paths, where_known
+from mogp.models.chains.path_model import Paths, check_samples, where_known
 from mogp.models.chains.paths import PredictsPaths, joint_draw
 from mogp.models.chains.posterior_start import regress, start_at
 from mogp.models.chains.structure import (
@@ -89,6 +89,7 @@ class LatentChain(PredictsPaths):
         importance: train `importance_bound` instead, with the paths of a row weighted rather than
             averaged.
         seed: of the draws in training.
+        scaling: of the inputs; those of the data if None.
 
     >>> from gpflow.kernels import SquaredExponential
     >>> from mogp import MultiOutputData, fit
@@ -129,10 +130,11 @@ class LatentChain(PredictsPaths):
         samples: int = 1,
         importance: bool = False,
         seed: int = 0,
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
-        if samples < 1:
-            raise ValueError(f"samples={samples}; at least one path is needed.")
+        check_samples(samples)
+        self.scaling = scaling
         if isinstance(likelihood, Likelihood):
             likelihood = [likelihood]
         self.likelihood = likelihood if isinstance(likelihood, PerOutput) else PerOutput(likelihood)
@@ -201,7 +203,7 @@ class LatentChain(PredictsPaths):
             "inducing": f"{self.num_inducing} for each GP, in {tied} GPs tied to those before",
             "posterior": f"Full{', whitened' if self.posterior.whiten else ''}",
             "likelihood": ", ".join(kinds),
-            "units": "those of the data; targets of Gaussian outputs are standardised inside",
+            "units": "targets of Gaussian outputs are standardised",
         }
 
     # --- the bound
@@ -423,7 +425,8 @@ class LatentChain(PredictsPaths):
     def _batch(self, data: Batch | MultiOutputData) -> Batch:
         if isinstance(data, MultiOutputData):
             self.check(data)
-            return data.full()
+            full: Batch = self.scaled(data).full()
+            return full
         return data
 
     def start_at(self, means: Sequence[npt.ArrayLike], spread: float | None = None) -> None:
@@ -436,15 +439,11 @@ class LatentChain(PredictsPaths):
         """Set the `q(u_c)` of Gaussian outputs to their optimum, one after the other, with means
         sent down the chain.
         """
-        regress(self, data)
+        regress(self, self.scaled(data))
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the
         likelihoods allow.
         """
-        self.schema.check(data.schema)
-        if data.input_dim != self.input_dim:
-            raise ValueError(
-                f"the data have {data.input_dim} input columns, the model reads {self.input_dim}."
-            )
+        self.check_names(data)
         self.likelihood.check(data)

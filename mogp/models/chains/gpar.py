@@ -22,7 +22,14 @@ from mogp.models.base import Data, Given
 from mogp.models.chains.path_model import PathMOGP, TargetPaths, check_known, total_variance
 from mogp.models.chains.regression import LEAST, Regression, logarithms
 from mogp.models.chains.starts import LayerSearch, start_logarithms, warn_of_noise
-from mogp.models.chains.values import Scale, Targets, Values, inducing_inputs, layer_kernels
+from mogp.models.chains.values import (
+    Scale,
+    Targets,
+    Values,
+    checked_order,
+    inducing_inputs,
+    layer_kernels,
+)
 from mogp.models.chains.walk import (
     PASSED,
     Look,
@@ -34,6 +41,7 @@ from mogp.models.chains.walk import (
     walk,
 )
 from mogp.models.chains.weights import weighted_paths
+from mogp.models.choices import ScalingChoice, in_units
 from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS, Problem
 from mogp.priors import Marginals
@@ -102,6 +110,7 @@ class GPAR(PathMOGP):
             the layers before. None: exact.
         noise: start value of the $\sigma_l^2$.
         starts: how many for each layer.
+        scaling: see `gplar`.
         seed: of the clusters.
 
     >>> import mogp
@@ -128,9 +137,13 @@ class GPAR(PathMOGP):
         inducing: int | npt.ArrayLike | None = None,
         noise: float = 0.01,
         starts: int = 2,
+        scaling: ScalingChoice = "standard",
         seed: int = 0,
     ) -> None:
         super().__init__()
+        self._fingerprint = data.fingerprint
+        data = in_units(scaling, data)
+        self.scaling = data.scaled_by
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
         if wide:
             raise ValueError(f"GPAR takes one target column an output; {', '.join(wide)} has more.")
@@ -139,7 +152,7 @@ class GPAR(PathMOGP):
         if starts < 1:
             raise ValueError(f"starts={starts}; a layer has at least one.")
         self.schema = data.schema
-        self.order = _checked_order(data.names, data.names if order is None else order)
+        self.order = checked_order(data.names, data.names if order is None else order)
         self.recipe = layer_kernels(data, kernel)
         self.replace, self.impute, self.starts = replace, impute, starts
         self.passes = checked_passes(passes, replace)
@@ -149,7 +162,6 @@ class GPAR(PathMOGP):
                 {name: Gaussian(noise, variance_lower_bound=0.0) for name in self.names}
             )
             own = [self.recipe.layer(position) for position in range(len(self.order))]
-        self._fingerprint = data.fingerprint
         self._targets = {o.name: Targets.of(o) for o in data.outputs}
         likelihoods = [self.likelihood.likelihoods[self.names.index(name)] for name in self.order]
         self._layers = tuple(Regression(*pair) for pair in zip(own, likelihoods, strict=True))
@@ -182,7 +194,7 @@ class GPAR(PathMOGP):
             "prior": f"a chain of {len(self.order)} layers, {' → '.join(self.order)}; {points}",
             "passes on": PASSED[self.passes],
             "likelihood": "Gaussian, a variance for each output",
-            "units": "those of the data; targets are standardised inside",
+            "units": "targets are standardised",
         }
 
     # --- training
@@ -262,27 +274,20 @@ class GPAR(PathMOGP):
             self.check(data)
         return sum(self.log_evidence().values())
 
-    def training_loss(self, data: MultiOutputData | None = None) -> float:
-        """The negative log evidence of all layers."""
-        return -self.elbo(data)
-
     # --- prediction
 
     def posterior_means(self, Xnew: Any) -> Array:
-        """Means `[N, L]`, passed down the chain without noise, of the standardised outputs in the
-        chain's order.
-        """
-        path = self.at(Xnew)
+        """Means `[N, L]`, without noise, of standardised outputs in the chain's order."""
+        return self.means_at(self.at(Xnew))
+
+    def means_at(self, path: tf.Tensor) -> Array:
+        """The same at inputs as the kernels read them."""
         for layer in self.layers:
             path = tf.concat([path, layer.mean(path)[:, None]], 1)
         return np.asarray(path[:, self.input_dim :])
 
     def paths(
-        self,
-        Xnew: Any,
-        samples: int = 100,
-        seed: int = 0,
-        given: Given = None,
+        self, Xnew: Any, samples: int = 100, seed: int = 0, given: Given = None
     ) -> TargetPaths:
         """Sampled paths at `Xnew [N, D]`, each point on its own, in the units of the data and the
         order of `names`; `draws` are of targets.
@@ -293,7 +298,11 @@ class GPAR(PathMOGP):
             seed: of the draws.
             given: values `[N]` of outputs that are known at these rows, NaN where they are not.
         """
-        X = self.at(Xnew)
+        return self._paths(self.at(Xnew), samples, seed, given)
+
+    def _paths(
+        self, X: tf.Tensor, samples: int = 100, seed: int = 0, given: Given = None
+    ) -> TargetPaths:
         known = self._given(given, int(X.shape[0]))
         if not known:
             return self._in_paths(self._walk(X, samples, [seed, 0], {}, row_by_row)[0], samples)
@@ -355,7 +364,7 @@ class GPAR(PathMOGP):
     def _draw_y_apart(
         self, X: tf.Tensor, output: int, samples: int, seed: int, given: Given = None
     ) -> tf.Tensor:
-        return self.paths(X, samples, seed, given).draws[..., output : output + 1]
+        return self._paths(X, samples, seed, given).draws[..., output : output + 1]
 
     def _joint_draws(
         self,
@@ -419,9 +428,7 @@ class GPAR(PathMOGP):
         return tf.stack([self.layer(name).noise * self.scale[name].sd ** 2 for name in self.names])
 
     def _in_units(self, values: Sequence[tf.Tensor], squared: bool = False) -> tf.Tensor:
-        """Standardised values, one tensor a layer, in the units of the data, side by side in the
-        order of `names`.
-        """
+        """Standardised values of each layer in the units of the data, in the order of `names`."""
         parts = []
         for name in self.names:
             mean, sd = self.scale[name]
@@ -440,11 +447,3 @@ class GPAR(PathMOGP):
                 standardised = (values - self.scale[name].mean) / self.scale[name].sd
                 known[self.order.index(name)] = tf.constant(standardised, gpflow.default_float())
         return known
-
-
-def _checked_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
-    if sorted(order) != sorted(names):
-        raise ValueError(
-            f"order={list(order)}; every output must be named once: {', '.join(names)}."
-        )
-    return tuple(order)

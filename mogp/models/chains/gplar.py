@@ -32,6 +32,7 @@ from mogp.models.chains.start import (
     with_start,
 )
 from mogp.models.chains.structure import Component
+from mogp.models.choices import ScalingChoice, in_units
 
 Strategy = Literal["A", "B", "C"]
 
@@ -51,6 +52,7 @@ def gplar(
     inner: float = 1e-5,
     samples: int = 1,
     importance: bool = False,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentChain:
     """Each output reads the inputs and the latent values of the outputs before it (Xia, chapters 2
@@ -87,6 +89,8 @@ def gplar(
         inner: start value of the inner noise variances.
         samples: paths a row in training.
         importance: whether the paths of a row are weighted.
+        scaling: "standard" to read input columns of mean 0 and standard deviation 1, which is what
+            `kernel` is of; None for the units of the data. Targets are standardised either way.
         seed: of inducing inputs and of the draws in training.
 
     >>> import mogp
@@ -103,6 +107,7 @@ def gplar(
     """
     if adopt:
         check_adopted([start])
+    data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,
         samples=samples, importance=importance,
@@ -151,6 +156,7 @@ def bi_gplar(
     inner: float = 1e-5,
     samples: int = 1,
     importance: bool = False,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentChain:
     """Two chains in opposite orders whose functions are averaged or added (Xia, section 3.2).
@@ -168,7 +174,7 @@ def bi_gplar(
         combine: "mean" or "sum".
         light: see above.
         start: see `gplar`; or a pair of them, for the order and for its reverse.
-        whiten, inner, samples, importance, seed: see `gplar`.
+        whiten, inner, samples, importance, scaling, seed: see `gplar`.
 
     >>> import mogp
     >>> x = [[0.0], [0.3], [0.5], [1.0]]
@@ -186,6 +192,7 @@ def bi_gplar(
     used = starts[:1] if light else starts
     if adopt:
         check_adopted(used)
+    data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,
         samples=samples, importance=importance,
@@ -269,6 +276,7 @@ def dgp(
     inner: float = 1e-5,
     samples: int = 1,
     importance: bool = False,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentChain:
     """A deep GP with the inputs fed to every layer (Damianou & Lawrence 2013; Salimbeni &
@@ -286,7 +294,7 @@ def dgp(
         width: GPs of a hidden layer.
         depth: layers.
         lengthscale: start value over the inputs; a tenth of their range if None.
-        whiten, inner, samples, importance, seed: see `gplar`.
+        whiten, inner, samples, importance, scaling, seed: see `gplar`.
 
     >>> import mogp
     >>> data = mogp.MultiOutputData.from_arrays([[0.0], [0.5], [1.0]], [0.0, 0.4, 0.9], names=["y"])
@@ -296,6 +304,7 @@ def dgp(
     """
     if width < 1 or depth < 1:
         raise ValueError(f"width={width}, depth={depth}; both must be at least one.")
+    data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, None, inducing, None, noise, seed, whiten=whiten, inner=inner,
         samples=samples, importance=importance,
@@ -326,6 +335,7 @@ def igp(
     inner: float = 1e-5,
     samples: int = 1,
     importance: bool = False,
+    scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> LatentChain:
     """Independent GPs: no function reads another, and the bound is the sum of those of single
@@ -338,7 +348,7 @@ def igp(
 
     Args:
         data, likelihood, kernel, inducing, noise: see `gplar`.
-        whiten, inner, samples, importance, seed: see `gplar`.
+        whiten, inner, samples, importance, scaling, seed: see `gplar`.
 
     >>> import mogp
     >>> data = mogp.MultiOutputData.from_arrays([[0.0], [0.5], [1.0]], [0.0, 0.4, 0.9], names=["y"])
@@ -346,6 +356,7 @@ def igp(
     >>> model.num_gps, model.num_inducing
     (1, 3)
     """
+    data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, kernel, inducing, None, noise, seed, whiten=whiten, inner=inner,
         samples=samples, importance=importance,

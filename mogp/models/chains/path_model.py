@@ -72,6 +72,12 @@ class PathMOGP(MOGP):
         """Sampled paths of the rows `Xnew [N, P]`."""
 
     @abstractmethod
+    def _paths(
+        self, X: tf.Tensor, samples: int = 100, seed: int = 0, given: Given = None
+    ) -> Paths | TargetPaths:
+        """The same, of rows as the kernels read them."""
+
+    @abstractmethod
     def _mixed(self, paths: Any, outputs: Sequence[int]) -> Marginals:
         """Moments of the functions of some outputs, over paths."""
 
@@ -110,7 +116,7 @@ class PathMOGP(MOGP):
                 "has no covariances between rows: functions of a chain are not Gaussian",
                 "Use predict_f_samples, which draws them jointly.",
             )
-        paths = self.paths(self.at(Xnew, replica), samples, seed, given)
+        paths = self._paths(self.at(Xnew, replica), samples, seed, given)
         wanted = range(len(self.names)) if output is None else [self.index(output)]
         return self._mixed(paths, wanted)
 
@@ -135,7 +141,7 @@ class PathMOGP(MOGP):
             seed: of the draws.
         """
         X, outputs = self.at(Xnew, replica), self._wanted(output)
-        found = self._targets_of(X, self.paths(X, samples, seed, given), outputs)
+        found = self._targets_of(X, self._paths(X, samples, seed, given), outputs)
         return self._as_known(found, outputs, given)
 
     def predict_f_samples(
@@ -192,11 +198,11 @@ class PathMOGP(MOGP):
         full_cov: bool = False,
         given: Given = None,
     ) -> Marginals:
-        return self._mixed(self.paths(X, given=given), outputs)
+        return self._mixed(self._paths(X, given=given), outputs)
 
     def _predict_y(self, X: tf.Tensor, outputs: Sequence[int], given: Given = None) -> Marginals:
         return self._as_known(
-            self._targets_of(X, self.paths(X, given=given), outputs), outputs, given
+            self._targets_of(X, self._paths(X, given=given), outputs), outputs, given
         )
 
     @abstractmethod

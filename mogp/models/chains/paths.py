@@ -88,8 +88,10 @@ class PredictsPaths(PathMOGP):
             seed: of the draws.
             given: see `predict_f`.
         """
+        return self._paths(self.at(Xnew), samples, seed, given)
+
+    def _paths(self, X: tf.Tensor, samples: int = 100, seed: int = 0, given: Given = None) -> Paths:
         check_samples(samples)
-        X = self.at(Xnew)
         known = self._given(given, int(X.shape[0]))
         if not known:
             return self._forward(X, samples, seed, {})
@@ -187,8 +189,8 @@ class PredictsPaths(PathMOGP):
         """
         aligned = self.aligned(data)
         self.likelihood.check(aligned)
-        batch = aligned.full()
-        paths = self.paths(batch.X, samples, seed)
+        batch = self.scaled(aligned).full()
+        paths = self._paths(batch.X, samples, seed)
         found = {}
         for d, (name, own) in enumerate(zip(self.names, batch.outputs, strict=True)):
             likelihood, f = (
@@ -210,7 +212,7 @@ class PredictsPaths(PathMOGP):
         self, X: tf.Tensor, output: int, samples: int, seed: int, given: Given = None
     ) -> tf.Tensor:
         own = self.likelihood.functions(output)
-        F = self.paths(X, samples, seed, given).draws[..., own.start : own.stop]
+        F = self._paths(X, samples, seed, given).draws[..., own.start : own.stop]
         return self._noisy(X, F, output, [seed, 2])
 
     def _draw_f(

@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 from gpflow import likelihoods as stock
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import multiple_assign, read_values
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import Array, MultiOutputData, Scaling
 from mogp.kernels import LayerKernels
 from mogp.likelihoods import Gaussian, PerOutput
 from mogp.models.chains.chain import LatentChain
@@ -81,6 +82,7 @@ class Setting(NamedTuple):
         location, scale: of the targets of each output.
         reals: `[rows of X, J]` a real number for each function where its output was observed, NaN
             elsewhere.
+        units: of the inputs.
     """
 
     given: Given
@@ -89,6 +91,7 @@ class Setting(NamedTuple):
     location: Array
     scale: Array
     reals: Array
+    units: Scaling | None
 
     @property
     def kernels(self) -> LayerKernels:
@@ -125,6 +128,7 @@ class Setting(NamedTuple):
             samples=given.samples,
             importance=given.importance,
             seed=given.seed,
+            scaling=data.scaled_by,
         )
 
 
@@ -139,6 +143,7 @@ def set_up(data: MultiOutputData, given: Given) -> Setting:
         location=location,
         scale=scale,
         reals=_reals(data, likelihood, location, scale),
+        units=data.scaled_by,
     )
 
 
@@ -185,9 +190,10 @@ def begin(data: MultiOutputData, setting: Setting, start: Start, train: bool) ->
     names = [f"function {j}" for j in setting.order]
     inducing = None if len(data.X) <= MOST_EXACT else setting.Z
     table = MultiOutputData.from_arrays(data.X, columns, names=names)
-    gpar = GPAR(table, setting.kernels, inducing=inducing)
+    gpar = GPAR(table, setting.kernels, inducing=inducing, scaling=None)
     for stage in gpar.stages(table):
         minimise(stage.problem(), stage.optimizer or LBFGS())
+    gpar.scaling = setting.units
     return gpar
 
 
@@ -204,7 +210,8 @@ def start_means(setting: Setting, start: Any) -> Array:
     M, J = len(setting.Z), len(setting.order)
     if isinstance(start, GPAR):
         means = np.empty((M, J))
-        means[:, list(setting.order)] = start.posterior_means(setting.Z)
+        check_units(setting, start)
+        means[:, list(setting.order)] = start.means_at(tf.constant(setting.Z))
         return means
     means = np.asarray(start, float)
     if means.shape != (M, J):
@@ -213,6 +220,19 @@ def start_means(setting: Setting, start: Any) -> Array:
             " and function."
         )
     return means
+
+
+def check_units(setting: Setting, gpar: GPAR) -> None:
+    """Raise unless a GPAR reads its inputs in the units of the chain."""
+    own, other = (
+        np.empty(0) if units is None else np.stack([units.centre, units.width])
+        for units in (setting.units, gpar.scaling)
+    )
+    if not np.array_equal(own, other):
+        raise ValueError(
+            "the GPAR to start from reads inputs in other units than the chain: build both on the"
+            " same data with the same scaling."
+        )
 
 
 def adopt_gpars(

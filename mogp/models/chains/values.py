@@ -4,6 +4,7 @@ inputs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import gpflow
@@ -109,8 +110,8 @@ def layer_kernels(data: MultiOutputData, kernel: LayerKernels | None) -> LayerKe
 
 
 def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: int = 0) -> Array:
-    """`[M, D]`: those given, or so many, evenly spaced over one input column and centres of
-    clusters of several.
+    """`[M, D]` in the units of the model: those given, in the units of the data, or so many, evenly
+    spaced over one input column and centres of clusters of several.
 
     All distinct inputs if there are no more than that.
     """
@@ -130,4 +131,14 @@ def inducing_inputs(data: MultiOutputData, inducing: int | npt.ArrayLike, seed: 
         raise ValueError(
             f"inducing inputs have shape {Z.shape}; expected finite numbers, [M, {data.input_dim}]."
         )
-    return Z
+    scaled: Array = Z if data.scaled_by is None else data.scaled_by.inputs(Z)
+    return scaled
+
+
+def checked_order(names: Sequence[str], order: Sequence[str]) -> tuple[str, ...]:
+    """The order, which must name every output once."""
+    if sorted(order) != sorted(names):
+        raise ValueError(
+            f"order={list(order)}; every output must be named once: {', '.join(names)}."
+        )
+    return tuple(order)

@@ -75,7 +75,9 @@ def test_the_winner_at_an_inducing_input_has_the_largest_inducing_value(whiten):
     rng = np.random.default_rng(1)
     X, means = rng.uniform(size=(6, 2)), rng.normal(size=(3, 6))
     data = MultiOutputData.from_arrays(X, np.array([0.0, 1, 2, 0, 1, 2]), ["type"])
-    model = igp(data, RobustMax(3), kernel=LayerKernels(2, input_lengthscale=0.3), inducing=X, whiten=whiten)
+    model = igp(
+        data, RobustMax(3), kernel=LayerKernels(2, input_lengthscale=0.3), inducing=X, whiten=whiten, scaling=None
+    )
     model.start_at(means)
     np.testing.assert_allclose(winners(model, 3), np.column_stack([X, means.argmax(0)]))
 

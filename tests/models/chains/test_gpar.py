@@ -43,7 +43,7 @@ def data_of(Y):
 
 
 def model_of(Y, kernels=KERNELS, **options):
-    return GPAR(data_of(Y), kernels, **{"noise": NOISE, "starts": 1, **options})
+    return GPAR(data_of(Y), kernels, **{"noise": NOISE, "starts": 1, **options}, scaling=None)
 
 
 def fitted(model, data, steps=1000, **how):
@@ -111,7 +111,7 @@ def test_replaced_and_imputed_values_are_those_of_a_loop(Y, replace, impute):
 
 def test_a_given_order_is_the_chain_of_the_data_in_that_order():
     backward = model_of(GAPS, order=NAMES[::-1])
-    turned = GPAR(MultiOutputData.from_arrays(X, GAPS[:, ::-1], names=NAMES[::-1]), KERNELS, noise=NOISE)
+    turned = GPAR(MultiOutputData.from_arrays(X, GAPS[:, ::-1], names=NAMES[::-1]), KERNELS, noise=NOISE, scaling=None)
     assert backward.log_evidence() == turned.log_evidence()
     draws = [m.predict_y_samples(X[:3], samples=4, seed=1) for m in (backward, turned)]
     np.testing.assert_allclose(draws[0], draws[1][..., ::-1])
@@ -142,6 +142,7 @@ def test_a_markov_chain_forgets_all_but_the_output_before():
         LayerKernels(1, "nonlinear"),
         noise=NOISE,
         replace=False,
+        scaling=None,
     )
     np.testing.assert_allclose(markov.log_evidence()["third"], pair.log_evidence()["third"], rtol=1e-9)
 
@@ -165,7 +166,7 @@ def by_quadrature(model, x, noisy):
 def test_moments_density_and_draws_of_a_second_output_are_those_of_quadrature(passes):
     data, noisy = MultiOutputData.from_arrays(X, Y[:, :2], names=NAMES[:2]), passes == "noisy"
     kernels = LayerKernels(1, "nonlinear", input_lengthscale=0.3)
-    model = GPAR(data, kernels, noise=NOISE, replace=not noisy, passes=passes)
+    model = GPAR(data, kernels, noise=NOISE, replace=not noisy, passes=passes, scaling=None)
     x, S = 1.15, 20_000
     mean, var, density = by_quadrature(model, x, noisy)
     found = model.predict_f([[x]], "second", samples=S)
@@ -315,10 +316,10 @@ def test_of_several_starts_a_layer_keeps_the_best():
     ends = []
     for lengthscale in (0.03, 0.09, 0.01):
         for noise in (1e-4, 1e-3):
-            layer = GPAR(data, kernels, noise=NOISE).layers[0]
+            layer = GPAR(data, kernels, noise=NOISE, scaling=None).layers[0]
             ends.append(minimised(layer, np.log([noise, lengthscale, 1.0])))
     for starts in (1, 2, 3, 4, 5, 6):
-        model = GPAR(data, kernels, noise=1e-4, starts=starts)
+        model = GPAR(data, kernels, noise=1e-4, starts=starts, scaling=None)
         history = fitted(model, data)
         assert [one.name for one in history.stages[:2]] == ["first", "first, start 2"][:starts]
         assert len(history.stages) == starts
@@ -340,14 +341,14 @@ def test_a_worse_start_changes_no_parameter():
 def test_a_layer_that_is_white_noise_is_warned_of():
     """With a lengthscale below any distance the covariance is diagonal, whatever the parameters."""
     data = MultiOutputData.from_arrays(X, Y[:, :1], names=["flat"])
-    model = GPAR(data, LayerKernels(1, input_lengthscale=1e-5))
+    model = GPAR(data, LayerKernels(1, input_lengthscale=1e-5), scaling=None)
     gpflow.set_trainable(model.layers[0].kernel.lengthscales, False)
     with pytest.warns(UserWarning, match=r"layer of 'flat' explains nothing.*starts="):
         fitted(model, data)
     np.testing.assert_allclose(model.elbo(), -N / 2 * (np.log(2 * np.pi) + 1), atol=1e-3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fitted(GPAR(data, LayerKernels(1, input_lengthscale=0.3)), data)
+        fitted(GPAR(data, LayerKernels(1, input_lengthscale=0.3), scaling=None), data)
 
 
 def test_layers_are_up_to_date_after_a_fit():
@@ -425,7 +426,7 @@ def test_a_checkpoint_continues_at_its_layer(tmp_path, monkeypatch):
 
 def test_without_kernels_layers_have_those_of_gplar():
     data = data_of(GAPS)
-    gpar, chain = GPAR(data), gplar(data, inducing=4, start="zero")
+    gpar, chain = GPAR(data, scaling=None), gplar(data, inducing=4, start="zero", scaling=None)
     for layer, kernel in zip(gpar.layers, chain.kernels, strict=True):
         expected = gpflow.utilities.read_values(kernel)
         for name, value in gpflow.utilities.read_values(layer.kernel).items():
@@ -434,7 +435,7 @@ def test_without_kernels_layers_have_those_of_gplar():
 
 def test_training_finds_the_optimum_that_gpflow_finds():
     data = MultiOutputData.from_arrays(X, Y[:, :1], names=["first"])
-    model = GPAR(data, LayerKernels(1, input_lengthscale=0.3), noise=NOISE)
+    model = GPAR(data, LayerKernels(1, input_lengthscale=0.3), noise=NOISE, scaling=None)
     fitted(model, data)
     exact = gpflow.models.GPR(
         (X, standardised(Y[:, :1])), gpflow.kernels.SquaredExponential(lengthscales=0.3), noise_variance=NOISE
@@ -495,7 +496,7 @@ def test_predictions_follow_units_of_the_targets():
 
 
 def test_shifting_the_inputs_changes_nothing():
-    far = GPAR(MultiOutputData.from_arrays(X + 2007, GAPS, names=NAMES), KERNELS, noise=NOISE)
+    far = GPAR(MultiOutputData.from_arrays(X + 2007, GAPS, names=NAMES), KERNELS, noise=NOISE, scaling=None)
     np.testing.assert_allclose(far.elbo(), model_of(GAPS).elbo(), atol=1e-6)
 
 
@@ -505,7 +506,9 @@ def test_the_last_of_one_hot_classes_is_a_linear_function_of_the_others():
     x = rng.uniform(-1, 1, (40, 2))
     label = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.3)
     data = MultiOutputData.from_arrays(x, np.eye(3)[label], names=["a", "b", "c"])
-    model = GPAR(data, LayerKernels(2, "linear", input_lengthscale=0.5, linear_variance=0.01), replace=False)
+    model = GPAR(
+        data, LayerKernels(2, "linear", input_lengthscale=0.5, linear_variance=0.01), replace=False, scaling=None
+    )
     fitted(model, data, 200)
     on_inputs, linear = model.layer("c").kernel.kernels
     assert float(model.layer("c").noise) < 1e-6
@@ -518,14 +521,14 @@ def test_the_last_of_one_hot_classes_is_a_linear_function_of_the_others():
 
 def test_a_greedy_order_takes_the_best_conditional_at_every_position():
     data = MultiOutputData.from_arrays(X, GAPS, names=NAMES)
-    found = greedy_order(data, KERNELS, steps=5, noise=NOISE)
+    found = greedy_order(data, KERNELS, steps=5, noise=NOISE, scaling=None)
     scores = found.scores
     assert sorted(found.order) == sorted(NAMES)
     assert len(scores) == 6
     for position, name in enumerate(found.order):
         here = scores[scores["position"] == position]
         assert here.loc[here["evidence"].idxmax(), "output"] == name == here.loc[here["chosen"], "output"].item()
-    model = GPAR(data, KERNELS, order=found.order, noise=NOISE, starts=1)
+    model = GPAR(data, KERNELS, order=found.order, noise=NOISE, starts=1, scaling=None)
     fitted(model, data, 5)
     np.testing.assert_allclose(found.evidence, model.elbo(), rtol=1e-6)
 
@@ -548,14 +551,16 @@ def test_predictions_come_as_a_table():
 
 def test_repeated_inputs_and_repeated_observations_are_used():
     data = MultiOutputData.from_list([([0.0, 0.0, 1.0], [1.0, 3.0, 0.0]), ([0.0, 1.0], [5.0, 2.0])], names=["a", "b"])
-    model = GPAR(data, LayerKernels(1, "linear"), noise=0.1)
+    model = GPAR(data, LayerKernels(1, "linear"), noise=0.1, scaling=None)
     fitted(model, data, 20)
     assert np.isfinite(model.elbo())
     assert abs(float(model.predict_f([[0.0]], "a").mean[0, 0]) - 2.0) < 0.7
 
 
 def test_constant_targets_are_left_unscaled():
-    model = GPAR(MultiOutputData.from_arrays(X[:4], np.full((4, 1), 7.0), names=["flat"]), LayerKernels(1))
+    model = GPAR(
+        MultiOutputData.from_arrays(X[:4], np.full((4, 1), 7.0), names=["flat"]), LayerKernels(1), scaling=None
+    )
     np.testing.assert_allclose(model.predict_f(X[:4]).mean, np.full((4, 1), 7.0))
     assert model.scale["flat"] == (7.0, 1.0)
 
@@ -577,7 +582,7 @@ def test_wrong_uses_are_named():
     with pytest.raises(ValueError, match="every output must be named once"):
         model_of(Y, order=["first", "second"])
     with pytest.raises(ValueError, match="kernels for 2 input columns; the data have 1"):
-        GPAR(data, LayerKernels(2))
+        GPAR(data, LayerKernels(2), scaling=None)
     with pytest.raises(ValueError, match="noise=0"):
         model_of(Y, noise=0.0)
     with pytest.raises(ValueError, match="inducing inputs have shape"):
@@ -588,7 +593,7 @@ def test_wrong_uses_are_named():
         model_of(apart, impute=False).elbo()
     wide = MultiOutputData.from_list([(X, Y[:, :2])], names=["wide"])
     with pytest.raises(ValueError, match="one target column an output; wide has more"):
-        GPAR(wide, LayerKernels(1))
+        GPAR(wide, LayerKernels(1), scaling=None)
     for call in (
         lambda m: fitted(m, data, 0),
         lambda m: m.predict_y_samples(X, samples=0),

@@ -273,8 +273,8 @@ def test_variance_of_the_estimate_falls_as_one_over_the_number_of_paths():
 
 
 def test_outputs_with_inputs_of_their_own_are_the_stacked_rows_with_a_block_mask(uneven):
-    model = igp(uneven, inducing=4)
-    deep = gplar(uneven, inducing=4, start="zero", samples=2)
+    model = igp(uneven, inducing=4, scaling=None)
+    deep = gplar(uneven, inducing=4, start="zero", samples=2, scaling=None)
     stacked = np.full((len(uneven.X), 3), np.nan)
     for d, own in enumerate(uneven.outputs):
         stacked[own.rows, d] = own.Y[:, 0]
@@ -290,8 +290,10 @@ def test_bidirectional_sum_whose_way_back_is_nothing_is_the_forward_chain():
     """T13."""
     data, noise = observed(), normal(6, 2, 9)
     start = np.sin(5 * Z) * np.ones(3)
-    forward = gplar(data, kernel=recipe(), strategy="B", inducing=Z, start=start, inner=0.0)
-    both = bi_gplar(data, kernel=recipe(), strategy="B", inducing=Z, start=start, combine="sum", inner=0.0)
+    forward = gplar(data, kernel=recipe(), strategy="B", inducing=Z, start=start, inner=0.0, scaling=None)
+    both = bi_gplar(
+        data, kernel=recipe(), strategy="B", inducing=Z, start=start, combine="sum", inner=0.0, scaling=None
+    )
     for kernel, same in zip(both.kernels[:3], forward.kernels, strict=True):
         gpflow.utilities.multiple_assign(kernel, gpflow.utilities.read_values(same))
     for kernel in both.kernels[3:]:
@@ -328,7 +330,7 @@ def test_average_of_two_directions_is_their_sum_at_half_the_size():
 def test_copies_of_a_component_are_components_that_share_kernel_and_inducing_inputs():
     """The layers of a deep GP."""
     data, rng = observed(outputs=2), np.random.default_rng(2)
-    deep = randomised(dgp(data, width=2, inducing=Z), rng)
+    deep = randomised(dgp(data, width=2, inducing=Z, scaling=None), rng)
     hidden, last = deep.components
     apart = LatentChain(
         [hidden._replace(copies=1)] * 2 + [last._replace(copies=1)] * 2,
@@ -436,7 +438,13 @@ def test_outputs_of_many_kinds_train_together_and_keep_their_gradients_finite():
         "binary": gpflow.likelihoods.Bernoulli(),
     }
     model = gplar(
-        data, kinds, kernel=recipe(), inducing=4, start="zero", order=["binary", "class", "real", "count", "varying"]
+        data,
+        kinds,
+        kernel=recipe(),
+        inducing=4,
+        start="zero",
+        order=["binary", "class", "real", "count", "varying"],
+        scaling=None,
     )
     assert model.num_gps == 8
     with tf.GradientTape() as tape:

@@ -112,7 +112,7 @@ def test_linear_chain_with_known_weights_is_a_linear_model_with_triangular_mixin
     """T6: Cov = B diag(k_j) Bᵀ with B = (I - A)⁻¹; the lines of an additive chain are pinned at their slopes."""
     A = np.array([[0, 0, 0], [0.8, 0, 0], [-0.5, 0.6, 0]])
     data = observed(missing=False)
-    model = additive_gplar(data, kernel=recipe(kind="linear"), inducing=[[0.5]], start="zero", inner=0.0)
+    model = additive_gplar(data, kernel=recipe(kind="linear"), inducing=[[0.5]], start="zero", inner=0.0, scaling=None)
     model.location[:], model.scale[:] = 0, 1
     slopes = [A[1, 0], A[2, 0], A[2, 1]]
     for Z_c in model.inducing[3:]:
@@ -135,7 +135,9 @@ def test_additive_chain_is_a_chain_whose_kernel_adds_up_over_outputs():
     """T14, at the level of the prior."""
     at = np.array([[0.2], [0.5]])
     data = observed(missing=False)
-    additive = prior(additive_gplar(data, kernel=recipe(kind="nonlinear"), inducing=[[0.5]], start="zero", inner=0.0))
+    additive = prior(
+        additive_gplar(data, kernel=recipe(kind="nonlinear"), inducing=[[0.5]], start="zero", inner=0.0, scaling=None)
+    )
     layers = [se(), se() + se(1.0, (1,)), se() + se(1.0, (1,)) + se(1.0, (2,))]
     plain = prior(chain(kernels=layers, shared=[[0.5]], inner=0.0))
     additive.location[:], additive.scale[:] = 0, 1
@@ -161,7 +163,8 @@ def test_predictions_follow_the_units_of_the_targets():
     """T21: y -> a + c y moves means and bands with it, and log densities by -log c."""
     Y = targets()
     plain, moved = (
-        gplar(MultiOutputData.from_arrays(X, y), kernel=recipe(), inducing=Z, start="zero") for y in (Y, 5.0 + 40.0 * Y)
+        gplar(MultiOutputData.from_arrays(X, y), kernel=recipe(), inducing=Z, start="zero", scaling=None)
+        for y in (Y, 5.0 + 40.0 * Y)
     )
     mean, var = plain.predict_y(NEW)
     there, wider = moved.predict_y(NEW)
@@ -191,7 +194,7 @@ def test_a_saved_chain_predicts_and_trains_on_as_the_one_in_memory(tmp_path):
 
 def test_chains_work_in_single_precision(float32):
     data = MultiOutputData.from_arrays(X.astype(np.float32), targets().astype(np.float32))
-    model = gplar(data, kernel=recipe(), inducing=4, start="zero", samples=2)
+    model = gplar(data, kernel=recipe(), inducing=4, start="zero", samples=2, scaling=None)
     with tf.GradientTape() as tape:
         loss = model.training_loss(data.full())
     assert loss.dtype == tf.float32
@@ -200,7 +203,7 @@ def test_chains_work_in_single_precision(float32):
 
 
 def test_independent_outputs_have_no_spread_over_paths():
-    model = igp(observed(), kernel=recipe(), inducing=4)
+    model = igp(observed(), kernel=recipe(), inducing=4, scaling=None)
     a, b = (model.predict_f(NEW, samples=3, seed=seed) for seed in (0, 1))
     np.testing.assert_allclose(a.mean, b.mean, rtol=1e-12)
     np.testing.assert_allclose(a.var, b.var, rtol=1e-12)

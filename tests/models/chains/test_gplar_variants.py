@@ -40,6 +40,7 @@ def test_components_of_an_additive_chain_read_what_table_3_2_says(fully, bidirec
         inducing=[[0.5]],
         start="zero",
         inner=0.0,
+        scaling=None,
     )
     for Z_c in model.inducing[3:]:
         Z_c.assign([[1.0]])
@@ -58,7 +59,7 @@ def test_components_of_an_additive_chain_read_what_table_3_2_says(fully, bidirec
 
 def test_a_markov_chain_reads_nothing_but_the_output_before():
     """T20."""
-    model = gplar(observed(missing=False), kernel=recipe(markov=1), inducing=Z, start="zero", inner=0.0)
+    model = gplar(observed(missing=False), kernel=recipe(markov=1), inducing=Z, start="zero", inner=0.0, scaling=None)
     model.start_at([np.sin(9 * Z[:, 0] + c) for c in range(3)], 0.1)
     at = tf.constant(X, tf.float64)
     first, other, second = (tf.constant(np.full(9, v)) for v in (0.4, -2.0, 0.9))
@@ -73,14 +74,14 @@ def test_an_order_is_the_chain_of_reordered_outputs():
     names = ["a", "b", "c"]
     data = MultiOutputData.from_arrays(X, Y, names=names)
     turned = MultiOutputData.from_arrays(X, Y[:, [2, 0, 1]], names=["c", "a", "b"])
-    one = gplar(data, kernel=recipe(), inducing=Z, start=start, order=["c", "a", "b"])
-    other = gplar(turned, kernel=recipe(), inducing=Z, start=start[:, [2, 0, 1]])
+    one = gplar(data, kernel=recipe(), inducing=Z, start=start, order=["c", "a", "b"], scaling=None)
+    other = gplar(turned, kernel=recipe(), inducing=Z, start=start[:, [2, 0, 1]], scaling=None)
     np.testing.assert_allclose(one.elbo(data, NOISE[:3]), other.elbo(turned, NOISE[:3]), rtol=1e-10)
 
 
 def test_inducing_points_from_observations_are_rows_with_all_outputs_up_to_the_layer():
     data = observed()
-    model = gplar(data, kernel=recipe(), strategy="A", inducing=100, start="zero")
+    model = gplar(data, kernel=recipe(), strategy="A", inducing=100, start="zero", scaling=None)
     table = np.full((9, 3), np.nan)
     for d, own in enumerate(data.outputs):
         table[own.rows, d] = (own.Y[:, 0] - model.location[d]) / model.scale[d]
@@ -93,12 +94,12 @@ def test_inducing_points_from_observations_are_rows_with_all_outputs_up_to_the_l
         assert not Z_c.trainable
     own_inputs = MultiOutputData.from_list([(X, targets()[:, 0]), (X + 5, targets()[:, 1])])
     with pytest.raises(ValueError, match="use strategy 'B' or 'C'"):
-        gplar(own_inputs, kernel=recipe(), strategy="A", inducing=4)
+        gplar(own_inputs, kernel=recipe(), strategy="A", inducing=4, scaling=None)
 
 
 @pytest.fixture(scope="module")
 def gpar() -> GPAR:
-    fitted = GPAR(observed(), recipe())
+    fitted = GPAR(observed(), recipe(), scaling=None)
     mogp.fit(fitted, observed(), steps=20, progress=False)
     return fitted
 
@@ -107,7 +108,9 @@ def test_chains_start_at_the_means_of_gpar_with_a_posterior_near_them(gpar):
     means = gpar.posterior_means(Z)
     for strategy in ("B", "C"):
         for whiten in (True, False):
-            model = gplar(observed(), kernel=recipe(), strategy=strategy, inducing=Z, start=gpar, whiten=whiten)
+            model = gplar(
+                observed(), kernel=recipe(), strategy=strategy, inducing=Z, start=gpar, whiten=whiten, scaling=None
+            )
             for p, layer in enumerate(model.layers()):
                 np.testing.assert_allclose(layer.mean[0], means[:, p], atol=1e-6)
                 np.testing.assert_allclose(layer.Z, np.hstack([Z, means[:, :p]]), atol=1e-6)
@@ -117,16 +120,16 @@ def test_chains_start_at_the_means_of_gpar_with_a_posterior_near_them(gpar):
 
 def test_a_chain_that_adopts_gpar_predicts_as_it_did_where_the_means_say_all(gpar):
     """With M = N and hardly any noise of the paths, the mean of the chain is that of GPAR."""
-    model = gplar(observed(), kernel=recipe(), strategy="B", inducing=X, start=gpar, adopt=True)
+    model = gplar(observed(), kernel=recipe(), strategy="B", inducing=X, start=gpar, adopt=True, scaling=None)
     assert float(model.elbo(observed())) > float(
-        gplar(observed(), kernel=recipe(), strategy="B", inducing=X, start=gpar).elbo(observed())
+        gplar(observed(), kernel=recipe(), strategy="B", inducing=X, start=gpar, scaling=None).elbo(observed())
     )
     found = model.run(tf.constant(X), tf.zeros([3, 1, 9], tf.float64)).mean[0].numpy()
     expected = gpar.posterior_means(X)
     np.testing.assert_allclose(found[:, 0], expected[:, 0], atol=1e-3)
     assert np.abs(found - expected).max() < 0.3
     with pytest.raises(ValueError, match="adopt=True takes kernels over from a GPAR"):
-        gplar(observed(), kernel=recipe(), start="zero", adopt=True, inducing=Z)
+        gplar(observed(), kernel=recipe(), start="zero", adopt=True, inducing=Z, scaling=None)
 
 
 STARTS = [(gplar, {"strategy": strategy, "adopt": adopt}) for strategy in "ABC" for adopt in (False, True)] + [
@@ -145,7 +148,7 @@ def both_gpars() -> tuple[MultiOutputData, tuple[GPAR, GPAR]]:
     for d, own in enumerate(data.outputs):
         Y[own.rows, d] = (own.Y[:, 0] - own.Y.mean()) / own.Y.std()
     data = MultiOutputData.from_arrays(X, Y, names=data.names)
-    forward, backward = (GPAR(data, recipe(), order=order) for order in (data.names, data.names[::-1]))
+    forward, backward = (GPAR(data, recipe(), order=order, scaling=None) for order in (data.names, data.names[::-1]))
     for one in (forward, backward):
         mogp.fit(one, data, progress=False)
     return data, (forward, backward)
@@ -169,23 +172,23 @@ def test_no_constructor_trains_and_fit_starts_once(monkeypatch):
     fits = []
     monkeypatch.setattr("mogp.models.chains.start.minimise", lambda problem, *_: fits.append(problem))
     data = observed(missing=False, outputs=1)
-    model = gplar(data, kernel=recipe(), inducing=Z)
+    model = gplar(data, kernel=recipe(), inducing=Z, scaling=None)
     assert not fits
     np.testing.assert_array_equal(model.posterior.q_mu, 0.0)
     for _ in range(2):
         mogp.fit(model, data, steps=1, progress=False)
         assert len(fits) == data.num_outputs
-    waiting = gplar(data, kernel=recipe(), inducing=Z)
+    waiting = gplar(data, kernel=recipe(), inducing=Z, scaling=None)
     with pytest.raises(ValueError, match=r"call mogp\.training\.start"):
         mogp.fit(waiting, data.batches(), steps=1, progress=False)
     for start in (np.zeros((4, 1)), "zero"):
-        assert gplar(data, kernel=recipe(), inducing=Z, start=start)._prepare is None
-    assert gplar(data, kernel=recipe(), inducing=Z, strategy="A")._prepare is None
+        assert gplar(data, kernel=recipe(), inducing=Z, start=start, scaling=None)._prepare is None
+    assert gplar(data, kernel=recipe(), inducing=Z, strategy="A", scaling=None)._prepare is None
 
 
 def test_a_resumed_fit_does_not_start_again(tmp_path):
     data, path = observed(missing=False, outputs=1), tmp_path / "run.npz"
-    first, second = (gplar(data, kernel=recipe(), inducing=Z) for _ in range(2))
+    first, second = (gplar(data, kernel=recipe(), inducing=Z, scaling=None) for _ in range(2))
     mogp.fit(first, data, steps=2, progress=False, checkpoint=path)
     mogp.fit(second, data, steps=4, progress=False, checkpoint=path)
     learned = second.posterior.q_mu.numpy()
@@ -196,7 +199,7 @@ def test_a_resumed_fit_does_not_start_again(tmp_path):
 def test_regression_of_a_layer_is_the_optimum_of_its_bound():
     """No small change of the mean or of the root of the first posterior raises the bound of one output."""
     data = MultiOutputData.from_arrays(X, targets(outputs=1))
-    model = gplar(data, kernel=recipe(), inducing=Z, start="zero", inner=0.0)
+    model = gplar(data, kernel=recipe(), inducing=Z, start="zero", inner=0.0, scaling=None)
     model.regress(data)
     with tf.GradientTape() as tape:
         bound = model.elbo(data)
@@ -206,7 +209,7 @@ def test_regression_of_a_layer_is_the_optimum_of_its_bound():
 
 def test_light_chain_back_reads_one_function_and_starts_at_zero():
     data = observed()
-    model = bi_gplar(data, kernel=recipe(), light=True, inducing=Z, start=np.ones((4, 3)), strategy="B")
+    model = bi_gplar(data, kernel=recipe(), light=True, inducing=Z, start=np.ones((4, 3)), strategy="B", scaling=None)
     back = model.components[3:]
     assert [c.arguments for c in back] == [(), ((3,),), ((4,),)]
     assert [c.inputs for c in back] == [True, False, False]
@@ -217,9 +220,9 @@ def test_light_chain_back_reads_one_function_and_starts_at_zero():
 
 def test_full_chain_back_is_the_chain_of_the_reversed_order():
     data, start = observed(), np.sin(4 * Z) * [1.0, 2.0, 3.0]
-    both = bi_gplar(data, kernel=recipe(), inducing=Z, start=start, strategy="C")
-    forward = gplar(data, kernel=recipe(), inducing=Z, start=start)
-    backward = gplar(data, kernel=recipe(), inducing=Z, start=start, order=[2, 1, 0])
+    both = bi_gplar(data, kernel=recipe(), inducing=Z, start=start, strategy="C", scaling=None)
+    forward = gplar(data, kernel=recipe(), inducing=Z, start=start, scaling=None)
+    backward = gplar(data, kernel=recipe(), inducing=Z, start=start, order=[2, 1, 0], scaling=None)
     at = tf.constant(X)
     f, b = forward.run(at, NOISE[:3]), backward.run(at, NOISE[3:6])
     mixed = both.run(at, NOISE[:6])
@@ -230,7 +233,14 @@ def test_full_chain_back_is_the_chain_of_the_reversed_order():
 def test_classes_start_at_indicators_and_gaussian_targets_are_standardised():
     Y = np.column_stack([np.arange(9) % 3, 10 + 5 * targets(outputs=1)])
     data = MultiOutputData.from_arrays(X, Y, names=["class", "real"])
-    model = gplar(data, {"class": lik.Softmax(3), "real": lik.Gaussian(0.1)}, kernel=recipe(), strategy="A", inducing=9)
+    model = gplar(
+        data,
+        {"class": lik.Softmax(3), "real": lik.Gaussian(0.1)},
+        kernel=recipe(),
+        strategy="A",
+        inducing=9,
+        scaling=None,
+    )
     layers = model.layers()
     rows = [np.flatnonzero(X[:, 0] == z)[0] for z in layers[0].Z.numpy()[:, 0]]
     for k in range(3):
@@ -243,22 +253,22 @@ def test_classes_start_at_indicators_and_gaussian_targets_are_standardised():
 def test_constructors_refuse_what_they_cannot_mean():
     data = observed()
     for call, message in (
-        (lambda: gplar(data, kernel=recipe(), strategy="D", start="zero"), "strategy='D'"),
-        (lambda: gplar(data, kernel=recipe(), start="best"), "start='best'"),
-        (lambda: gplar(data, kernel=recipe(), start=np.zeros((3, 3)), inducing=Z), r"expected \[4, 3\]"),
-        (lambda: gplar(data, kernel=recipe(), order=[0, 1], start="zero"), "once"),
-        (lambda: gplar(data, kernel=recipe(), inducing=0, start="zero"), "at least one inducing input"),
-        (lambda: bi_gplar(data, kernel=recipe(), combine="max", start="zero"), "combine='max'"),
-        (lambda: dgp(data, width=0), "width=0"),
+        (lambda: gplar(data, kernel=recipe(), strategy="D", start="zero", scaling=None), "strategy='D'"),
+        (lambda: gplar(data, kernel=recipe(), start="best", scaling=None), "start='best'"),
+        (lambda: gplar(data, kernel=recipe(), start=np.zeros((3, 3)), inducing=Z, scaling=None), r"expected \[4, 3\]"),
+        (lambda: gplar(data, kernel=recipe(), order=[0, 1], start="zero", scaling=None), "once"),
+        (lambda: gplar(data, kernel=recipe(), inducing=0, start="zero", scaling=None), "at least one inducing input"),
+        (lambda: bi_gplar(data, kernel=recipe(), combine="max", start="zero", scaling=None), "combine='max'"),
+        (lambda: dgp(data, width=0, scaling=None), "width=0"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
     with pytest.raises(KeyError, match="no output"):
-        gplar(data, kernel=recipe(), order=["x", "y", "z"], start="zero")
+        gplar(data, kernel=recipe(), order=["x", "y", "z"], start="zero", scaling=None)
 
 
 def test_deep_gps_feed_the_inputs_to_every_layer():
-    model = dgp(observed(outputs=2), width=3, depth=3, inducing=4)
+    model = dgp(observed(outputs=2), width=3, depth=3, inducing=4, scaling=None)
     assert [c.inputs for c in model.components] == [True] * 3
     assert [len(c.arguments) for c in model.components] == [0, 3, 3]
     assert [c.copies for c in model.components] == [3, 3, 2]
