@@ -185,7 +185,7 @@ def begin(data: MultiOutputData, setting: Setting, start: Start, train: bool) ->
     names = [f"function {j}" for j in setting.order]
     inducing = None if len(data.X) <= MOST_EXACT else setting.Z
     table = MultiOutputData.from_arrays(data.X, columns, names=names)
-    gpar = GPAR(table, setting.kernels, inducing=inducing)
+    gpar = GPAR(table, setting.kernels, inducing=inducing, starts=1)
     for stage in gpar.stages(table):
         minimise(stage.problem(), stage.optimizer or LBFGS())
     return gpar
