@@ -165,7 +165,7 @@ def test_the_example_of_a_chain_runs_on_the_data_or_their_stand_in(capsys):
     exec(example, scope)
     assert scope["mean"].shape == scope["var"].shape == (100, 1)
     assert scope["curves"].shape == (50, 100, 7)
-    assert "14 steps" in capsys.readouterr().out
+    assert "28 steps" in capsys.readouterr().out
 
 
 def test_the_example_of_latent_chains_runs():

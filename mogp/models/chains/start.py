@@ -190,7 +190,7 @@ def begin(data: MultiOutputData, setting: Setting, start: Start, train: bool) ->
     names = [f"function {j}" for j in setting.order]
     inducing = None if len(data.X) <= MOST_EXACT else setting.Z
     table = MultiOutputData.from_arrays(data.X, columns, names=names)
-    gpar = GPAR(table, setting.kernels, inducing=inducing, scaling=None)
+    gpar = GPAR(table, setting.kernels, inducing=inducing, starts=1, scaling=None)
     for stage in gpar.stages(table):
         minimise(stage.problem(), stage.optimizer or LBFGS())
     gpar.scaling = setting.units

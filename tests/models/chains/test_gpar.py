@@ -424,6 +424,28 @@ def test_a_checkpoint_continues_at_its_layer(tmp_path, monkeypatch):
     np.testing.assert_allclose(history.elbo[-1], resumed.log_evidence()["third"], rtol=1e-9)
 
 
+def test_a_checkpoint_continues_at_its_start(tmp_path, monkeypatch):
+    """What the starts before it have found is kept."""
+    monkeypatch.setattr("mogp.training.state.SECONDS_BETWEEN_REPORTS", -1.0)
+    data, path, looks = data_of(GAPS), tmp_path / "run.npz", []
+    whole, begun, resumed = (model_of(GAPS, starts=2) for _ in range(3))
+    expected = fitted(whole, data)
+
+    def crash():
+        looks.append(begun.log_evidence()["first"])
+        if len(looks) == 1 + expected.stages[0].steps + 3:
+            raise CrashError
+        return {}
+
+    with pytest.raises(CrashError):
+        fitted(begun, data, checkpoint=path, monitor=crash, every=1)
+    assert (np.diff(looks) >= -1e-9).all()
+    history = fitted(resumed, data, checkpoint=path)
+    names = [title for name in NAMES for title in (name, f"{name}, start 2")]
+    assert [stage.name for stage in history.stages] == names
+    np.testing.assert_allclose(resumed.log_evidence()["first"], whole.log_evidence()["first"], atol=1e-4)
+
+
 def test_without_kernels_layers_have_those_of_gplar():
     data = data_of(GAPS)
     gpar, chain = GPAR(data, scaling=None), gplar(data, inducing=4, start="zero", scaling=None)

@@ -148,7 +148,8 @@ def both_gpars() -> tuple[MultiOutputData, tuple[GPAR, GPAR]]:
     for d, own in enumerate(data.outputs):
         Y[own.rows, d] = (own.Y[:, 0] - own.Y.mean()) / own.Y.std()
     data = MultiOutputData.from_arrays(X, Y, names=data.names)
-    forward, backward = (GPAR(data, recipe(), order=order, scaling=None) for order in (data.names, data.names[::-1]))
+    orders = (data.names, data.names[::-1])
+    forward, backward = (GPAR(data, recipe(), order=order, starts=1, scaling=None) for order in orders)
     for one in (forward, backward):
         mogp.fit(one, data, progress=False)
     return data, (forward, backward)
