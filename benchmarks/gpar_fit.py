@@ -31,7 +31,9 @@ class Contender:
         fit(self.trained, self.data, steps=STEPS, progress=False)
 
     def model(self) -> GPAR:
-        return GPAR(self.data, LayerKernels(1, "nonlinear", input_lengthscale=LENGTHSCALE), noise=NOISE, starts=1)
+        return GPAR(
+            self.data, LayerKernels(1, "nonlinear", input_lengthscale=LENGTHSCALE), noise=NOISE, starts=1, scaling=None
+        )
 
     def fit(self) -> Timing:
         return Timing.of(lambda: fit(self.model(), self.data, steps=STEPS, progress=False), REPEATS)

@@ -43,7 +43,7 @@ def chain(strategy: str) -> Callable[[], tf.Tensor]:
 
     X, Y = observed()
     data = MultiOutputData.from_arrays(X, Y)
-    model = gplar(data, kernel=recipe(), strategy=strategy, inducing=X, start=Y)
+    model = gplar(data, kernel=recipe(), strategy=strategy, inducing=X, start=Y, scaling=None)
     batch, adam = data.full(), Adam(1e-4)
     adam.start(model)
     return tf.function(lambda: adam.step(model, lambda: model.training_loss(batch)), autograph=False)

@@ -43,7 +43,7 @@ def main() -> None:
     rows = []
     for kind in ("linear+nonlinear", "nonlinear"):
         kernel = LayerKernels(data.input_dim, kind, input_lengthscale=0.02)
-        first = GPAR(data, kernel)
+        first = GPAR(data, kernel, scaling=None)
         fit(first, data, steps=100, progress=False)
         few = min(FEW, asked.seeds)
         for trust, seeds in ((TRUST, asked.seeds), (1.0, few), (None, few)):
@@ -60,8 +60,7 @@ def run(data: Any, kernel: Any, first: Any, trust: float | None, seed: int, step
     from mogp.optimizers import Adam, Natural
 
     model = gplar(
-        data, kernel=kernel, strategy="B", inducing=data.X, start=first, adopt=True, whiten=False, seed=seed
-    )  # fmt: skip
+        data, kernel=kernel, strategy="B", inducing=data.X, start=first, adopt=True, whiten=False, seed=seed, scaling=None)  # fmt: skip
     set_trainable(model.inducing, False)
     before, began = bound(model, data), time.perf_counter()
     optimizer = Natural(Adam(0.005), gamma=0.1, warm_up=20, trust=trust)
