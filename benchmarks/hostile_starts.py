@@ -59,9 +59,8 @@ def run(data: Any, kernel: Any, first: Any, trust: float | None, seed: int, step
     from mogp.models import gplar
     from mogp.optimizers import Adam, Natural
 
-    model = gplar(
-        data, kernel=kernel, strategy="B", inducing=data.X, start=first, adopt=True, whiten=False, scaling=None, seed=seed
-    )  # fmt: skip
+    how = {"kernel": kernel, "strategy": "B", "inducing": data.X, "whiten": False, "scaling": None}
+    model = gplar(data, start=first, adopt=True, seed=seed, **how)
     set_trainable(model.inducing, False)
     before, began = bound(model, data), time.perf_counter()
     optimizer = Natural(Adam(0.005), gamma=0.1, warm_up=20, trust=trust)
