@@ -234,7 +234,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
             replica: see `predict_f`.
             given: see `predict_f`.
         """
-        _check_samples(samples)
+        check_samples(samples)
         X = self.at(Xnew, replica)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
         F = self._told(X, given)._draw_f(X, outputs, samples, seed)
@@ -264,7 +264,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
             replica: see `predict_f`.
             given: see `predict_y`.
         """
-        _check_samples(samples)
+        check_samples(samples)
         X, outputs = self.at(Xnew, replica), self._wanted(output)
         Y = self._told(X, given)._draw_y(X, outputs, samples, seed)
         return self._y_draws(Y, outputs)
@@ -348,13 +348,18 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     def _y_units(self, y: Marginals, outputs: Sequence[int]) -> Marginals:
         """Mean and variance of targets in the units of the data."""
-        if self.scaling is None:
+        if not self._has_units:
             return y
         counts = [tables.target_count(self, d) for d in outputs]
         m, s = (np.repeat(a[list(outputs)], counts) for a in self._affine())
         return Marginals(y.mean * s + m, y.var * s**2)
 
 
-def _check_samples(samples: int) -> None:
+def check_samples(samples: int) -> None:
+    """Raise unless at least one draw is asked for.
+
+    Args:
+        samples: how many.
+    """
     if samples < 1:
         raise ValueError(f"samples={samples}; at least one is needed.")

@@ -202,21 +202,27 @@ class ReadsData(ABC):
     def _y_draws(self, Y: tf.Tensor, outputs: Sequence[int]) -> tf.Tensor:
         """Draws `[S, N, T]` of targets in the units of the data."""
         m, s = (a[list(outputs)] for a in self._affine())
-        return Y if not m.any() and (s == 1).all() else Y * s + m
+        return Y * s + m if m.any() or (s != 1).any() else Y
 
     def _f_units(self, f: Marginals, outputs: Sequence[int]) -> Marginals:
         """Mean and variances (or covariances `[J, N, N]`) of functions in the units of the data."""
-        if self.scaling is None:
+        if not self._has_units:
             return f
         m, s = self._of_functions(outputs)
         return Marginals(f.mean * s + m, f.var * _squared(s, f.var.shape.rank))
 
     def _f_draws(self, F: tf.Tensor, outputs: Sequence[int]) -> tf.Tensor:
         """Draws `[S, N, J]` of functions in the units of the data."""
-        if self.scaling is None:
+        if not self._has_units:
             return F
         m, s = self._of_functions(outputs)
         return F * s + m
+
+    @property
+    def _has_units(self) -> bool:
+        """Whether targets of some output are scaled."""
+        m, s = self._affine()
+        return bool(m.any() or (s != 1).any())
 
     def _affine(self) -> tuple[Array, Array]:
         """Location and scale of the targets, `[D]`."""

@@ -21,7 +21,8 @@ from mogp.data.batches import Batch
 from mogp.kernels import KernelStack, parameters_read_once
 from mogp.likelihoods import PerOutput
 from mogp.linalg import cholesky
-from mogp.models.chains.path_model import Paths, check_samples, where_known
+from mogp.models.base import check_samples
+from mogp.models.chains.path_model import Paths, where_known
 from mogp.models.chains.paths import PredictsPaths, joint_draw
 from mogp.models.chains.posterior_start import regress, start_at
 from mogp.models.chains.structure import (

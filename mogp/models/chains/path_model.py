@@ -144,53 +144,6 @@ class PathMOGP(MOGP):
         found = self._targets_of(X, self._paths(X, samples, seed, given), outputs)
         return self._as_known(found, outputs, given)
 
-    def predict_f_samples(
-        self,
-        Xnew: Any,
-        output: int | str | None = None,
-        samples: int = 1,
-        seed: int = 0,
-        *,
-        replica: Replica = None,
-        given: Given = None,
-    ) -> tf.Tensor:
-        """Draws `[samples, N, J]` of the functions, joint over rows and functions.
-
-        Args:
-            Xnew: where.
-            output: only the functions of this output.
-            samples: how many.
-            seed: of the draws.
-            replica: chains have none.
-            given: targets `[N]` that are known; draws are given those of all rows.
-        """
-        check_samples(samples)
-        outputs = range(len(self.names)) if output is None else [self.index(output)]
-        return self._draw_f(self.at(Xnew, replica), outputs, samples, seed, given)
-
-    def predict_y_samples(
-        self,
-        Xnew: Any,
-        output: int | str | None = None,
-        samples: int = 1,
-        seed: int = 0,
-        *,
-        replica: Replica = None,
-        given: Given = None,
-    ) -> tf.Tensor:
-        """Draws `[samples, N, T]` of the targets, joint over rows and outputs.
-
-        Args:
-            Xnew: where.
-            output: only this one.
-            samples: how many.
-            seed: of the draws.
-            replica: chains have none.
-            given: see `predict_f_samples`.
-        """
-        check_samples(samples)
-        return self._draw_y(self.at(Xnew, replica), self._wanted(output), samples, seed, given)
-
     def _predict_f(
         self,
         X: tf.Tensor,
@@ -264,12 +217,6 @@ class _Told(Predictor):
 
     def _draw_y_apart(self, X: tf.Tensor, output: int, samples: int, seed: int) -> tf.Tensor:
         return self._model._draw_y_apart(X, output, samples, seed, self._given)
-
-
-def check_samples(samples: int) -> None:
-    """Raise unless there is at least one path."""
-    if samples < 1:
-        raise ValueError(f"samples={samples}; at least one path is needed.")
 
 
 def check_known(output: str, values: Array, rows: int) -> None:

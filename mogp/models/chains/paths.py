@@ -15,12 +15,11 @@ from mogp.data import Array, MultiOutputData
 from mogp.kernels import parameters_read_once
 from mogp.likelihoods import PerOutput, sample_y
 from mogp.linalg import cholesky
-from mogp.models.base import Given
+from mogp.models.base import Given, check_samples
 from mogp.models.chains.path_model import (
     PathMOGP,
     Paths,
     check_known,
-    check_samples,
     total_variance,
 )
 from mogp.models.chains.weights import weighted_paths
