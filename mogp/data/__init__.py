@@ -11,6 +11,7 @@ from mogp.data.outputs import Output
 from mogp.data.scaling import Scaling
 from mogp.data.schema import Names, Schema
 from mogp.data.table import Array, MultiOutputData
+from mogp.data.transforms import Transform
 
 __all__ = [
     "Array",
@@ -22,6 +23,7 @@ __all__ = [
     "Output",
     "Scaling",
     "Schema",
+    "Transform",
     "column_names",
     "columns_agree",
     "is_sparse",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mogp.data.table import MultiOutputData
+from mogp.data.transforms import Transform
 
 Array = npt.NDArray[Any]
 
@@ -20,17 +21,19 @@ class Scaling:
 
     Column $p$ of the inputs and the targets of output $d$ are
 
-    $$\tilde x_p = (x_p - c_p) / w_p,\qquad \tilde y_d = (y_d - m_d) / s_d,$$
+    $$\tilde x_p = (x_p - c_p) / w_p,\qquad \tilde y_d = (g_d(y_d) - m_d) / s_d,$$
 
-    with means and standard deviations of the training data. A density of $y$ is that of
-    $\tilde y$ over $s_d$. What has no units of its own is left alone ($m = 0$, $s = 1$): counts,
-    shares and classes; and columns that never change are only moved.
+    with means and standard deviations of the training data, and a `Transform` $g_d$ of targets
+    where one was asked for. A density of $y$ is that of $\tilde y$ times $g_d'(y) / s_d$. What has
+    no units of its own is left alone ($m = 0$, $s = 1$): counts, shares and classes; and columns
+    that never change are only moved.
 
     Args:
         centre: `[P]`, $c$.
         width: `[P]`, $w$.
         location: `[D]`, $m$.
         scale: `[D]`, $s$.
+        transforms: `D` of them, None for an output without; or empty, if there are none.
 
     >>> data = MultiOutputData.from_arrays([0.0, 2000.0], [[5.0, 1.0], [7.0, 0.0]])
     >>> scaling = Scaling.of(data, targets=[True, False])
@@ -44,10 +47,15 @@ class Scaling:
     width: Array
     location: Array
     scale: Array
+    transforms: tuple[Transform | None, ...] = ()
 
     @classmethod
     def of(
-        cls, data: MultiOutputData, targets: Sequence[bool] | bool = True, inputs: bool = True
+        cls,
+        data: MultiOutputData,
+        targets: Sequence[bool] | bool = True,
+        inputs: bool = True,
+        transforms: Mapping[str, str] | None = None,
     ) -> Scaling:
         """Means and standard deviations of the data.
 
@@ -55,16 +63,22 @@ class Scaling:
             data: to train on.
             targets: whether each output is real-valued; or all of them, or none.
             inputs: whether input columns are scaled.
+            transforms: names of transforms, "log" or "yeo-johnson", by output.
         """
         P, D = data.input_dim, data.num_outputs
         centre, width, location, scale = np.zeros(P), np.ones(P), np.zeros(D), np.ones(D)
         if inputs and len(data.X):
             centre, width = _moments(data.X, axis=0)
         real = np.broadcast_to(np.asarray(targets, bool), (D,))
+        chosen: list[Transform | None] = [None] * D
+        for output, name in (transforms or {}).items():
+            d = data.index(output)
+            chosen[d] = Transform.of(name, data[d].Y[data[d].observed], output)
         for d, own in enumerate(data.outputs):
             if real[d] and len(own):
-                location[d], scale[d] = _moments(own.Y[own.observed])
-        return cls(centre, width, location, scale)
+                y, g = own.Y[own.observed], chosen[d]
+                location[d], scale[d] = _moments(y if g is None else g.forward(y))
+        return cls(centre, width, location, scale, tuple(chosen) if transforms else ())
 
     def inputs(self, X: Any) -> Any:
         r"""Inputs $\tilde x$ `[..., P]`.
@@ -75,14 +89,50 @@ class Scaling:
         untouched = not self.centre.any() and (self.width == 1).all()
         return X if untouched else (X - self.centre.astype(_kind(X))) / self.width.astype(_kind(X))
 
+    def transform(self, output: int) -> Transform | None:
+        """What targets of an output go through before they are scaled.
+
+        Args:
+            output: its position.
+        """
+        return self.transforms[output] if self.transforms else None
+
+    def targets(self, y: Array, output: int) -> Array:
+        r"""Targets $\tilde y$; NaN stays NaN.
+
+        Args:
+            y: of any shape.
+            output: which.
+        """
+        m, s, g = self.location[output], self.scale[output], self.transform(output)
+        if g is None and m == 0 and s == 1:
+            return y
+        scaled: Array = ((y if g is None else g.forward(y)) - m) / s
+        return scaled
+
+    def log_slope(self, y: Array, output: int) -> Array:
+        r"""$\log\partial\tilde y / \partial y$.
+
+        Args:
+            y: targets of any shape.
+            output: which.
+        """
+        g = self.transform(output)
+        slope = np.zeros(np.shape(y)) if g is None else g.log_slope(y)
+        slopes: Array = slope - np.log(self.scale[output])
+        return slopes
+
     def joined(self, other: Scaling) -> Scaling:
         """The units of these outputs and, after them, of others.
 
         Args:
             other: of the same inputs.
         """
-        location = np.concatenate([self.location, other.location])
-        return replace(self, location=location, scale=np.concatenate([self.scale, other.scale]))
+        location, scale = (
+            np.concatenate(pair)
+            for pair in ((self.location, other.location), (self.scale, other.scale))
+        )
+        return Scaling(self.centre, self.width, location, scale)
 
     def data(self, data: MultiOutputData) -> MultiOutputData:
         r"""The data with $\tilde x$ and $\tilde y$; data that are so already are given back.
@@ -95,8 +145,7 @@ class Scaling:
         if data.scaled_by is not None:
             raise ValueError("the data are in the units of another model; give them in their own.")
         outputs = tuple(
-            replace(own, Y=(own.Y - m) / s if s != 1 or m != 0 else own.Y)
-            for own, m, s in zip(data.outputs, self.location, self.scale, strict=True)
+            replace(own, Y=self.targets(own.Y, d)) for d, own in enumerate(data.outputs)
         )
         return replace(data, X=self.inputs(data.X), outputs=outputs, scaled_by=self)
 

@@ -331,9 +331,11 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     def _told(self, X: tf.Tensor, given: Given) -> Predictor:
         """What predicts at `X`: the model, or in its place what knows some targets there."""
         known = known_values(given or {}, self.index, X.shape[0])
-        m, s = self._affine()
-        scaled = {d: (values - m[d]) / s[d] for d, values in known.items()}
-        return self._conditioned(X, scaled) if known else self
+        if not known:
+            return self
+        units = self.scaling
+        scaled = known if units is None else {d: units.targets(y, d) for d, y in known.items()}
+        return self._conditioned(X, scaled)
 
     def _conditioned(self, X: tf.Tensor, known: Mapping[int, Array]) -> Predictor:
         """Predictions at `X`, given scaled targets `[N]` of some outputs, NaN where not known."""
@@ -352,7 +354,16 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
             return y
         counts = [tables.target_count(self, d) for d in outputs]
         m, s = (np.repeat(a[list(outputs)], counts) for a in self._affine())
-        return Marginals(y.mean * s + m, y.var * s**2)
+        found = Marginals(y.mean * s + m, y.var * s**2)
+        if self.scaling is None or not self.scaling.transforms:
+            return found
+        each = np.repeat(list(outputs), counts)
+        mean, var = (np.array(a) for a in found)
+        for column, d in enumerate(each):
+            g = self.scaling.transform(d)
+            if g is not None:
+                mean[:, column], var[:, column] = g.moments(mean[:, column], var[:, column])
+        return Marginals(tf.constant(mean), tf.constant(var))
 
 
 def check_samples(samples: int) -> None:

@@ -4,7 +4,7 @@ inducing inputs, the posterior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 import gpflow
@@ -12,6 +12,8 @@ from gpflow.kernels import Kernel, Matern32
 from gpflow.likelihoods import Likelihood
 
 from mogp.data import Array, MultiOutputData, Scaling
+from mogp.data.transforms import TransformName
+from mogp.errors import UnsupportedError
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import has_units
 from mogp.models.lengthscales import start_lengthscales
@@ -23,8 +25,9 @@ None."""
 LevelKernels: TypeAlias = KernelChoice
 """A kernel, of which every level gets a copy; a kernel for each, the root first; a function that
 makes one; or None."""
-ScalingChoice: TypeAlias = Scaling | Literal["standard"] | None
-"""The units in which a model computes: scaled to order one, or those of the data."""
+ScalingChoice: TypeAlias = Scaling | Literal["standard"] | Mapping[str, TransformName] | None
+"""The units in which a model computes: scaled to order one (after transforms of targets, by name of
+the output), or those of the data."""
 PosteriorName = Literal["full", "parsimonious"]
 """A full covariance for each latent GP, or `mogp.posteriors.Parsimonious`."""
 
@@ -140,27 +143,49 @@ def in_units(
     data: MultiOutputData,
     likelihoods: Sequence[Likelihood] = (),
     inputs: bool = True,
+    transforms: bool = True,
 ) -> MultiOutputData:
     """The data in the units in which a model computes, which are their `scaled_by`.
 
     Args:
-        scaling: what the user chose: "standard" for means of 0 and standard deviations of 1, None
-            for the units of the data.
+        scaling: what the user chose: "standard" for means of 0 and standard deviations of 1; the
+            same after transforms of targets, as `{"rain": "log"}`; None for the units of the data.
         data: to train on, in their own units.
         likelihoods: of the outputs; targets are scaled where these allow it. None are, if it is
             empty.
         inputs: whether input columns may be scaled.
+        transforms: whether predictions of targets are Gaussian, so that targets may be transformed.
 
     >>> from mogp.likelihoods import Gaussian
     >>> data = MultiOutputData.from_arrays([0.0, 2.0], [5.0, 7.0])
     >>> in_units("standard", data, [Gaussian()]).outputs[0].Y[:, 0].tolist()
     [-1.0, 1.0]
     """
-    if isinstance(scaling, str) and scaling == "standard":
-        scaling = Scaling.of(data, [has_units(one) for one in likelihoods] or False, inputs)
+    named = scaling if isinstance(scaling, Mapping) else {}
+    if named:
+        _check_transforms(named, data, likelihoods if transforms else ())
+    if named or (isinstance(scaling, str) and scaling == "standard"):
+        real = [has_units(one) for one in likelihoods] or False
+        scaling = Scaling.of(data, real, inputs, named)
     if scaling is not None and not isinstance(scaling, Scaling):
         raise ValueError(
-            f"scaling={scaling!r}; choose 'standard', None for the units of the data, or a"
-            " mogp.data.Scaling."
+            f"scaling={scaling!r}; choose 'standard', {{'rain': 'log'}} to transform targets, None"
+            " for the units of the data, or a mogp.data.Scaling."
         )
     return data if scaling is None else scaling.data(data)
+
+
+def _check_transforms(
+    named: Mapping[str, str], data: MultiOutputData, likelihoods: Sequence[Likelihood]
+) -> None:
+    """Raise unless predictions of these outputs are Gaussian: what a transform makes of their
+    moments is then known.
+    """
+    for output in named:
+        d = data.index(output)
+        if not likelihoods or not isinstance(likelihoods[d], gpflow.likelihoods.Gaussian):
+            kind = type(likelihoods[d]).__name__ if likelihoods else "of this model"
+            raise UnsupportedError(
+                f"targets of {output!r} cannot be transformed inside: predictions"
+                f" ({kind}) are not Gaussian. Transform the column before you give it to the model."
+            )

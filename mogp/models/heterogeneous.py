@@ -71,7 +71,9 @@ def hetmogp_lmc(
         row_effect: rank of an effect that outputs observed at one row share besides their
             functions, for Gaussian outputs: see `RowEffectMOGP`; 0 for none.
         scaling: "standard" to compute with input columns and real targets of mean 0 and standard
-            deviation 1, which is what kernels and noises are of; None for the units of the data.
+            deviation 1, which is what kernels and noises are of; `{"rain": "log"}` to transform
+            targets of Gaussian outputs first ("log" or "yeo-johnson"); None for the units of the
+            data.
         seed: of the inducing inputs and mixing weights.
 
     >>> import numpy as np

@@ -209,7 +209,7 @@ def hgp_ind(
     >>> model.inducing.Z.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
     ([2, 2, 1], [1, 2])
     """
-    data = _scaled(scaling, replace(data, nested=False), None)
+    data = _scaled(scaling, replace(data, nested=False), None, transforms=True)
     D, P = data.num_outputs, data.input_dim
     if isinstance(inducing, int):
         fullest = int(np.argmax(data.sizes))
@@ -267,7 +267,7 @@ def lmc_stacked(
     >>> model.inducing.Z.shape.as_list(), model.predict_y([0.5], replica=1).mean.shape.as_list()
     ([1, 3, 1], [1, 2])
     """
-    data = _scaled(scaling, data, None)
+    data = _scaled(scaling, data, None, transforms=True)
 
     def make(count: int) -> InducingPoints:
         return kmeans_points(data, count, seed=seed)
@@ -375,10 +375,13 @@ def _latent(
 
 
 def _scaled(
-    scaling: ScalingChoice, data: MultiOutputData, likelihood: Likelihood | None
+    scaling: ScalingChoice,
+    data: MultiOutputData,
+    likelihood: Likelihood | None,
+    transforms: bool = False,
 ) -> MultiOutputData:
     kind = Gaussian() if likelihood is None else likelihood
-    return in_units(scaling, data, [kind] * data.num_outputs)
+    return in_units(scaling, data, [kind] * data.num_outputs, transforms=transforms)
 
 
 def _points(data: MultiOutputData, inducing: int | ReplicaPoints) -> ReplicaPoints:

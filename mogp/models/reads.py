@@ -176,8 +176,8 @@ class ReadsData(ABC):
         return tf.concat([self.scaling.inputs(X[:, :P]), X[:, P:]], 1)
 
     def log_jacobian(self, data: Data) -> list[Array]:
-        r"""$\log s_d$ for each target of the data that was observed, summed over a row: `[N_d]` by
-        output.
+        r"""$\log\partial y / \partial\tilde y$ of targets that were observed, summed over a row,
+        `[N_d]` by output.
 
         What the log density of scaled targets has too much, given the data's own units.
 
@@ -186,8 +186,10 @@ class ReadsData(ABC):
         """
         if self.scaling is None or isinstance(data, LabelData):
             return [np.zeros(1)] * len(self.names)
-        pairs = zip(data.outputs, self.scaling.scale, strict=True)
-        return [own.observed.sum(1) * np.log(scale) for own, scale in pairs]
+        return [
+            -np.sum(np.where(own.observed, self.scaling.log_slope(own.Y, d), 0.0), 1)
+            for d, own in enumerate(data.outputs)
+        ]
 
     def jacobian(self, data: Any) -> float:
         """What a bound of scaled data is higher by than that of the data; 0 for a batch of them.
@@ -202,7 +204,12 @@ class ReadsData(ABC):
     def _y_draws(self, Y: tf.Tensor, outputs: Sequence[int]) -> tf.Tensor:
         """Draws `[S, N, T]` of targets in the units of the data."""
         m, s = (a[list(outputs)] for a in self._affine())
-        return Y * s + m if m.any() or (s != 1).any() else Y
+        values = Y * s + m if m.any() or (s != 1).any() else Y
+        if self.scaling is None or not self.scaling.transforms:
+            return values
+        each = zip(outputs, np.moveaxis(np.asarray(values), -1, 0), strict=True)
+        back = ((self.scaling.transform(d), own) for d, own in each)
+        return tf.stack([own if g is None else g.inverse(own) for g, own in back], -1)
 
     def _f_units(self, f: Marginals, outputs: Sequence[int]) -> Marginals:
         """Mean and variances (or covariances `[J, N, N]`) of functions in the units of the data."""

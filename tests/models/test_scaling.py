@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from cases import CASES, Case
+from scipy import integrate, special, stats
 
 import mogp
 from mogp.data import MultiOutputData, Scaling
+from mogp.errors import UnsupportedError
 from mogp.inducing import given_points
 from mogp.likelihoods import Gaussian, HeteroscedasticGaussian, Poisson, function_units, has_units
-from mogp.models import ExactLMC, hetmogp_lmc
+from mogp.models import GPAR, ExactLMC, hetmogp_lmc, lvmogp
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -163,3 +165,80 @@ def test_data_in_the_units_of_one_model_are_refused_by_another():
         other.scaled(one.scaled(data))
     with pytest.raises(ValueError, match="scaling='on'"):
         ExactLMC(data, scaling="on")
+
+
+# ---------------------------------------------------------------------------------------------------- transforms
+
+
+def skewed() -> MultiOutputData:
+    """A positive and skewed output, one of both signs, over one input."""
+    rng = np.random.default_rng(3)
+    X = np.linspace(0, 5, 30)
+    rain = np.exp(np.sin(X) + 0.3 * rng.normal(size=30))
+    return MultiOutputData.from_arrays(X, np.column_stack([rain, rain - 2]), names=["rain", "change"])
+
+
+@pytest.mark.parametrize("family", ["exact", "sparse"])
+@pytest.mark.parametrize("name", ["log", "yeo-johnson"])
+def test_a_transform_is_what_a_user_would_do_by_hand(family, name):
+    def build(data, scaling):
+        if family == "exact":
+            return ExactLMC(data, latents=2, scaling=scaling)
+        return hetmogp_lmc(data, [Gaussian(0.1), Gaussian(0.1)], latents=2, inducing=5, scaling=scaling)
+
+    data = skewed()
+    model = build(data, {"rain": name})
+    transform = model.scaling.transform(0)
+    rain = data["rain"].Y
+    moved = stats.yeojohnson(rain[:, 0], transform.power)[:, None] if name == "yeo-johnson" else np.log(rain)
+    own = replace(data, outputs=(replace(data["rain"], Y=moved), data["change"]))
+    theirs = build(own, "standard")
+    for one, seen in ((model, data), (theirs, own)):
+        mogp.fit(one, seen, steps=5, progress=False)
+    X = np.array([0.3, 2.1])
+    z, y = theirs.predict_y(X), model.predict_y(X)
+    draws = np.asarray(theirs.predict_y_samples(X, "rain", 200_000, seed=1))
+    back = special.inv_boxcox1p(np.maximum(draws, 0), transform.power) if name == "yeo-johnson" else np.exp(draws)
+    if name == "yeo-johnson":
+        power = 2 - transform.power
+        back = np.where(draws < 0, 1 - (1 - power * np.minimum(draws, 0)) ** (1 / power), back)
+    np.testing.assert_allclose(y.mean[:, 0], back.mean(0)[:, 0], rtol=0.02)
+    np.testing.assert_allclose(y.var[:, 0], back.var(0)[:, 0], rtol=0.1)
+    close(y.mean[:, 1], z.mean[:, 1])
+    close(model.predict_f(X).mean, theirs.predict_f(X).mean)
+    few = model.predict_y_samples(X, "rain", 200_000, seed=1)
+    close(few, back)
+    above, below = (stats.yeojohnson(rain[:, 0] + e, transform.power) for e in (1e-6, -1e-6))
+    slope = 1 / rain[:, 0] if name == "log" else (above - below) / 2e-6
+    known = theirs.predict_log_density(own)["rain"] + np.log(slope)
+    np.testing.assert_allclose(model.predict_log_density(data)["rain"], known, rtol=1e-5)
+    np.testing.assert_allclose(model.elbo(data), float(theirs.elbo(own)) + np.log(slope).sum(), rtol=1e-6)
+    given = {"rain": np.array([2.0, np.nan])}
+    told = {"rain": np.array([float(transform.forward(2.0)), np.nan])}
+    close(model.predict_y(X, "change", given=given).mean, theirs.predict_y(X, "change", given=told).mean)
+    close(model.predict_y(X, "rain", given=given).mean[0], [2.0])
+
+
+def test_the_density_of_transformed_targets_is_one_over_all_of_them():
+    data = skewed()
+    model = ExactLMC(data, latents=2, scaling={"rain": "log"})
+    y = np.exp(np.linspace(-8, 8, 4001))
+    grid = MultiOutputData.from_list([(np.full((len(y), 1), 1.0), y)], names=["rain"])
+    density = np.exp(model.predict_log_density(grid)["rain"])
+    assert integrate.trapezoid(density, y) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_transforms_that_cannot_be_are_refused_with_what_to_do():
+    data = skewed()
+    with pytest.raises(ValueError, match=r"positive ones\. Use 'yeo-johnson'"):
+        ExactLMC(data, scaling={"change": "log"})
+    with pytest.raises(ValueError, match="choose log or yeo-johnson"):
+        ExactLMC(data, scaling={"rain": "sqrt"})
+    with pytest.raises(KeyError, match="no output 'snow'"):
+        ExactLMC(data, scaling={"snow": "log"})
+    with pytest.raises(UnsupportedError, match="Transform the column before"):
+        hetmogp_lmc(data, [HeteroscedasticGaussian(), Gaussian()], scaling={"rain": "log"})
+    with pytest.raises(UnsupportedError, match="Transform the column before"):
+        lvmogp(data, scaling={"rain": "log"})
+    with pytest.raises(UnsupportedError, match="Transform the column before"):
+        GPAR(data, scaling={"rain": "log"})
