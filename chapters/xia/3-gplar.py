@@ -57,6 +57,8 @@ settings = chapter.settings(
 )  # fmt: skip
 
 # %%
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -759,8 +761,10 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
     kernels = LayerKernels(1, "linear+nonlinear", nonlinear="rq", input_lengthscale=0.1)
     orders = (data.names, data.names[::-1]) if model == "bi-GPLAR" else (data.names,)
     first = tuple(GPAR(data, kernels, order=order, starts=1, scaling=None) for order in orders)
-    for one in first:
-        fit(one, data, steps=gpar_steps, progress=False)
+    with warnings.catch_warnings():  # after the one step of a smoke run a layer may explain nothing
+        warnings.simplefilter("ignore")
+        for one in first:
+            fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)
     if model == "GPLAR":
         chain = gplar(data, kernel=kernels, strategy="B", start=first[0], adopt=True, **common, scaling=None)

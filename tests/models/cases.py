@@ -143,7 +143,7 @@ def _gaussians(data: Data) -> dict[str, Any]:
     return {name: Gaussian(0.1) for name in data.names}
 
 
-def _handmade(
+def handmade(
     data: Any,
     prior: Prior,
     sets: int | None,
@@ -225,7 +225,7 @@ MIXES = (
         "SVGP",
         "SVGP",
         small.real,
-        lambda d, **how: _handmade(d, Independent(_units(d, 1)), 1, **how),
+        lambda d, **how: handmade(d, Independent(_units(d, 1)), 1, **how),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -233,14 +233,14 @@ MIXES = (
         "SVGP",
         "SVGP, parsimonious, Bernoulli",
         small.answer,
-        lambda d, **how: _handmade(d, Independent(_units(d, 1)), 1, [Bernoulli()], Parsimonious(), **how),
+        lambda d, **how: handmade(d, Independent(_units(d, 1)), 1, [Bernoulli()], Parsimonious(), **how),
         NO_REPLICAS | ONE_OUTPUT,
     ),
     Case(
         "Independent GPs (IGP)",
         "IGP",
         small.reals,
-        lambda d, **how: _handmade(d, Independent(_units(d, 3)), 3, **how),
+        lambda d, **how: handmade(d, Independent(_units(d, 3)), 3, **how),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -266,7 +266,7 @@ MIXES = (
         "ICM, LMC, sparse",
         "LMC",
         small.reals,
-        lambda d, **how: _handmade(d, LMC(_units(d, 2), functions=3), 2, **how),
+        lambda d, **how: handmade(d, LMC(_units(d, 2), functions=3), 2, **how),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -274,7 +274,7 @@ MIXES = (
         "ICM, LMC, sparse",
         "ICM",
         small.reals,
-        lambda d, **how: _handmade(d, ICM(_units(d, 1)[0], 3, 2), None, **how),
+        lambda d, **how: handmade(d, ICM(_units(d, 1)[0], 3, 2), None, **how),
         NO_REPLICAS,
         gaussian=True,
     ),

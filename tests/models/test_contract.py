@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 from case_data import KINDS, Data, Kind, new_frame, new_inputs
-from cases import CALLS, CASES, Case
+from cases import CALLS, CASES, Case, handmade
 from scipy import sparse, stats
 
 import mogp
@@ -137,7 +137,10 @@ def test_cases_are_all_rows_of_the_table_of_models():
 @pytest.mark.parametrize("case", [case for case in CASES if case.row], ids=lambda case: case.name)
 def test_case_calls_the_constructor_that_the_table_names(case):
     table = pd.read_csv(data_folder() / "models.csv").set_index("model")
-    assert table.loc[case.row, "constructor"] in case.build.__code__.co_names
+    called = set(case.build.__code__.co_names)
+    if handmade.__name__ in called:
+        called |= set(handmade.__code__.co_names)
+    assert table.loc[case.row, "constructor"] in called
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -53,7 +53,7 @@ def ready(make, data, randomise, latents=2, seed=3, **options) -> SparseMOGP:
         total = int(sum(o.Y.max() + 1 for o in data))
         options = {"latents": latents, "W": rng.normal(size=(total, latents)), **options}
     sets = latents if make in (mogps_ar, mg_m) else None
-    model = make(data, **{"inducing": points(sets), "lengthscale": 1.2, **options})
+    model = make(data, **{"inducing": points(sets), "lengthscale": 1.2, "scaling": None, **options})
     for kernel in model.prior.kernels.kernels:
         kernel.lengthscales.assign(rng.uniform(0.8, 1.6, kernel.lengthscales.shape))
     randomise(model, seed)

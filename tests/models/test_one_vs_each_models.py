@@ -45,7 +45,7 @@ def many(classes: int, each: int = 4, seed: int = 1) -> MultiOutputData:
 def named(data, method, **options):
     """The model that the thesis has under this name."""
     make = robust_max if method.startswith("RM") else ovse
-    return make(data, **CLASS_METHODS[method], **options)
+    return make(data, **CLASS_METHODS[method], **options, scaling=None)
 
 
 def ready(data, method, randomise, inducing=2, **options) -> OneVsEachMOGP:

@@ -472,7 +472,7 @@ def test_outputs_of_many_kinds_train_together_and_keep_their_gradients_finite():
         ({"inducing": [None]}, "give shared=Z"),
         ({"inducing": [np.zeros((4, 2))]}, "have 2 columns, it reads 1"),
         ({"inducing": [Z, Z]}, "2 sets of inducing inputs for 1 components"),
-        ({"samples": 0}, "at least one path"),
+        ({"samples": 0}, "samples=0; at least one"),
     ],
 )
 def test_structures_that_make_no_sense_are_refused(change, message):

@@ -159,8 +159,9 @@ def both_gpars() -> tuple[MultiOutputData, tuple[GPAR, GPAR]]:
 def test_a_start_from_gpar_is_that_of_a_gpar_fitted_before(both_gpars, build, how):
     """Values and trainability, whatever waits for training; and the model may be pickled while it waits."""
     data, gpars = both_gpars
-    expected = build(data, kernel=recipe(), inducing=Z, start=gpars if build is bi_gplar else gpars[0], **how)
-    model = pickle.loads(pickle.dumps(build(data, kernel=recipe(), inducing=Z, **how)))
+    how = {"kernel": recipe(), "inducing": Z, "scaling": None, **how}
+    expected = build(data, start=gpars if build is bi_gplar else gpars[0], **how)
+    model = pickle.loads(pickle.dumps(build(data, **how)))
     mogp.training.start(model, data)
     found, wanted = (gpflow.utilities.parameter_dict(m) for m in (model, expected))
     assert found.keys() == wanted.keys()

@@ -145,7 +145,7 @@ class LineChain(GPAR):
 
 
 def line_chain(**how):
-    model = LineChain(data_of(Y), KERNELS, **how)
+    model = LineChain(data_of(Y), KERNELS, **how, scaling=None)
     for name in NAMES:
         model.scale[name] = model.scale[name]._replace(mean=0.0, sd=1.0)
     return model
