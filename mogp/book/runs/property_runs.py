@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -249,7 +250,10 @@ def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = T
         starts=1,
         scaling=None,
     )
-    fit(gpar, data, steps=steps, progress=False)
+    with warnings.catch_warnings():
+        # Tables show what the layers are made of: one that explains nothing is seen there.
+        warnings.filterwarnings("ignore", message="the layer of .* explains nothing")
+        fit(gpar, data, steps=steps, progress=False)
     return gpar
 
 

@@ -82,7 +82,8 @@ def warn_of_noise(layer: Regression, output: str) -> None:
     r"""Warn if a layer has ended where its function explains nothing.
 
     That is where its evidence is, within a tenth of a nat, that of white noise,
-    $-\frac n2(\log 2\pi s^2 + 1)$ with $s^2$ the mean square of the $n$ targets.
+    $-\frac n2(\log 2\pi s^2 + 1)$ with $s^2$ the mean square of the $n$ targets, and has stopped
+    rising. (A training that was cut short may pass by.)
 
     Args:
         layer: trained.
@@ -92,7 +93,11 @@ def warn_of_noise(layer: Regression, output: str) -> None:
     if not square:
         return
     white = -0.5 * len(layer.y) * (np.log(2 * np.pi * square) + 1)
-    if abs(layer.evidence() - white) <= _NATS:
+    if abs(layer.evidence() - white) > _NATS:
+        return
+    search = LogSearch(layer)
+    slope = search.at(search.read())[1]
+    if np.max(np.abs(slope), initial=0.0) <= _NATS:
         warnings.warn(
             f"the layer of {output!r} explains nothing: its evidence is that of white noise. If"
             " there should be more to it than that, try further starts (starts=6), a larger noise="
