@@ -57,8 +57,6 @@ settings = chapter.settings(
 )  # fmt: skip
 
 # %%
-import warnings
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -67,7 +65,7 @@ from gpflow import set_trainable
 from scipy.optimize import minimize
 
 from mogp import MultiOutputData
-from mogp.book.runs.chains import load_rows, train_chain
+from mogp.book.runs.chains import load_rows, quietly, train_chain
 from mogp.book.runs.mixtures import Mixture
 from mogp.experiments import sweep
 from mogp.kernels import LayerKernels
@@ -761,8 +759,7 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
     kernels = LayerKernels(1, "linear+nonlinear", nonlinear="rq", input_lengthscale=0.1)
     orders = (data.names, data.names[::-1]) if model == "bi-GPLAR" else (data.names,)
     first = tuple(GPAR(data, kernels, order=order, starts=1, scaling=None) for order in orders)
-    with warnings.catch_warnings():  # after the one step of a smoke run a layer may explain nothing
-        warnings.simplefilter("ignore")
+    with quietly():
         for one in first:
             fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)

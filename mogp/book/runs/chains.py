@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +81,14 @@ def load_rows(
         warnings.simplefilter("ignore", datasets.StandInWarning)
         whole = datasets.load(data, stand_in=stand_in, **(options or {}))
     return whole.take(np.arange(0, len(whole), thin))
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without the warning that a layer of GPAR explains nothing: what is shown of it says so."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the layer of .* explains nothing")
+        yield
 
 
 def train_chain(
@@ -264,7 +273,8 @@ class Fitter:
             model = GPAR(
                 self.data, self.recipe, order=order, noise=self.noise, starts=1, scaling=None
             )
-            fit(model, self.data, steps=self.gpar_steps, progress=False)
+            with quietly():
+                fit(model, self.data, steps=self.gpar_steps, progress=False)
             self._gpars[order] = model
         return self._gpars[order]
 

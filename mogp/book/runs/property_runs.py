@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mogp.book.runs.chains import load_rows
+from mogp.book.runs.chains import load_rows, quietly
 from mogp.data import Array, MultiOutputData
 from mogp.metrics import smse
 
@@ -250,9 +249,7 @@ def _gpar(X: Array, columns: Array, inducing: Any, steps: int, replace: bool = T
         starts=1,
         scaling=None,
     )
-    with warnings.catch_warnings():
-        # Tables show what the layers are made of: one that explains nothing is seen there.
-        warnings.filterwarnings("ignore", message="the layer of .* explains nothing")
+    with quietly():
         fit(gpar, data, steps=steps, progress=False)
     return gpar
 
