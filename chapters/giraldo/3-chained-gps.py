@@ -124,7 +124,12 @@ observations = motor.data
 NAME = motor.outputs[0]
 HG = likelihoods.HeteroscedasticGaussian
 constructors = {
-    "constant noise": lambda data: cgp(data, likelihoods.Gaussian(0.1), inducing=20, scaling=None),
+    "constant noise": lambda data: cgp(
+        data,
+        likelihoods.Gaussian(0.1),
+        inducing=20,
+        scaling=None,
+    ),
     "CGP": lambda data: cgp(data, HG(), inducing=20, scaling=None),
     "CCGP": lambda data: ccgp(data, HG(), latents=2, inducing=20, scaling=None),
     "ACCGP": lambda data: accgp(data, HG(), latents=2, inducing=20, scaling=None),
@@ -291,7 +296,12 @@ def latents_by_rule(names):
     few = np.linspace(0.1, 0.9, 3)[:, None]
     target = {"Bernoulli": np.array([0.0, 1.0, 0.0]), "Poisson": np.array([1.0, 2.0, 0.0])}
     data = MultiOutputData.from_list([(few, target.get(name, few[:, 0])) for name in names])
-    model = hetmogp_lmc(data, [getattr(likelihoods, name)() for name in names], inducing=3, scaling=None)
+    model = hetmogp_lmc(
+        data,
+        [getattr(likelihoods, name)() for name in names],
+        inducing=3,
+        scaling=None,
+    )
     return model.prior.num_functions, model.prior.W.shape[1]
 
 
@@ -1272,9 +1282,20 @@ pair = MultiOutputData.from_list([(toy.X[~hidden], toy.Y[~hidden, 0]), (toy.X, t
 alone = MultiOutputData.from_list([(toy.X[~hidden], toy.Y[~hidden, 0])], names=["signal"])
 types = {"signal": likelihoods.HeteroscedasticGaussian(), "label": likelihoods.Bernoulli()}
 
-together = trained(hetmogp_lmc(pair, types, latents=3, inducing=40, seed=seed, scaling=None), pair, settings.toy_steps)
+together = trained(
+    hetmogp_lmc(pair, types, latents=3, inducing=40, seed=seed, scaling=None),
+    pair,
+    settings.toy_steps,
+)
 separate = trained(
-    ccgp(alone, likelihoods.HeteroscedasticGaussian(), latents=3, inducing=40, seed=seed, scaling=None),
+    ccgp(
+        alone,
+        likelihoods.HeteroscedasticGaussian(),
+        latents=3,
+        inducing=40,
+        seed=seed,
+        scaling=None,
+    ),
     alone,
     settings.toy_steps,
 )

@@ -273,7 +273,15 @@ chapter.table("giraldo-alg-1", algorithm())
 # %%
 pair = MultiOutputData.from_arrays(line.X[::20], line.Y[::20][:, [0, 2]], names=["y", "label"])
 types = [likelihoods.HeteroscedasticGaussian(), likelihoods.Bernoulli()]
-small = hetmogp_lmc(pair, types, latents=2, inducing=6, whiten=False, seed=seed, scaling=None)
+small = hetmogp_lmc(
+    pair,
+    types,
+    latents=2,
+    inducing=6,
+    whiten=False,
+    seed=seed,
+    scaling=None,
+)
 alpha, beta, momentum, lam, p0 = 0.05, 0.1, 0.9, 1.0, 1000.0
 
 
@@ -1246,7 +1254,14 @@ def bounds(model):
     return float(model.elbo(single)), joint - float(model.kl())
 
 
-one_latent = ccgp(single, heteroscedastic, latents=1, inducing=1, whiten=False, scaling=None)
+one_latent = ccgp(
+    single,
+    heteroscedastic,
+    latents=1,
+    inducing=1,
+    whiten=False,
+    scaling=None,
+)
 one_latent.prior.W.assign(np.ones((2, 1)))
 one_latent.posterior.q_mu.assign([[1.1]])
 one_latent.posterior.q_sqrt.assign([[[np.sqrt(0.44)]]])
@@ -1256,7 +1271,16 @@ truth = evidence(1.0, 1.0, shared=True)
 independent = {}
 for name, made in (
     ("CGP", cgp(single, heteroscedastic, inducing=1, scaling=None)),
-    ("CPM-f", hetmogp_cpm(single, [heteroscedastic], latents=1, inducing=1, scaling=None)),
+    (
+        "CPM-f",
+        hetmogp_cpm(
+            single,
+            [heteroscedastic],
+            latents=1,
+            inducing=1,
+            scaling=None,
+        ),
+    ),
 ):
     var_1, var_2 = made.predict_f(np.zeros((1, 1))).var.numpy()[0]  # q is the prior until trained
     above, gap = -np.inf, 0.0
@@ -1445,7 +1469,13 @@ pd.DataFrame(pieces, columns=["output", "data term", "|gradient by m|", "|gradie
 # %% tags=["solution"]
 noisy = MultiOutputData.from_list([(line.X[::10], line.Y[::10, 0])], names=["y"])
 conjugate = hetmogp_lmc(
-    noisy, [likelihoods.Gaussian(0.1)], latents=1, inducing=10, whiten=False, seed=seed, scaling=None
+    noisy,
+    [likelihoods.Gaussian(0.1)],
+    latents=1,
+    inducing=10,
+    whiten=False,
+    seed=seed,
+    scaling=None,
 )
 conjugate.posterior.q_mu.assign(np.random.default_rng(1).standard_normal((10, 1)))
 conjugate.posterior.q_sqrt.assign(0.3 * np.eye(10)[None])

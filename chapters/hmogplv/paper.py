@@ -344,8 +344,12 @@ def toy_model(points=(z, z_replica), Z_H=Z_H, spread=latent_var, random=True):
         own = np.random.default_rng(seed + 1)
         M, M_h = model.posterior.q_mu.shape
         model.posterior.q_mu.assign(own.normal(size=(M, M_h)))
-        model.posterior.q_sqrt_x.assign(np.tril(0.2 * own.normal(size=(M, M))) + 0.6 * np.eye(M))
-        model.posterior.q_sqrt_h.assign(np.tril(0.2 * own.normal(size=(M_h, M_h))) + 0.6 * np.eye(M_h))
+        model.posterior.q_sqrt_x.assign(
+            np.tril(0.2 * own.normal(size=(M, M))) + 0.6 * np.eye(M),
+        )
+        model.posterior.q_sqrt_h.assign(
+            np.tril(0.2 * own.normal(size=(M_h, M_h))) + 0.6 * np.eye(M_h),
+        )
     return model
 
 
@@ -480,7 +484,14 @@ def assign_best(model):
     G_x, G_h = A @ A.T / NOISE, Psi.T @ Psi
     (M_x, M_h), S_h = model.posterior.q_mu.shape, np.eye(model.posterior.q_mu.shape[1])
     known = (A @ Y @ Psi / NOISE).T.reshape(-1)
-    model.posterior.q_mu.assign(np.linalg.solve(np.eye(M_x * M_h) + np.kron(G_h, G_x), known).reshape(M_h, M_x).T)
+    model.posterior.q_mu.assign(
+        np.linalg.solve(np.eye(M_x * M_h) + np.kron(G_h, G_x), known)
+        .reshape(
+            M_h,
+            M_x,
+        )
+        .T,
+    )
     for _ in range(200):
         S_x = np.linalg.inv((np.trace(S_h) * np.eye(M_x) + np.trace(G_h @ S_h) * G_x) / M_h)
         S_h = np.linalg.inv((np.trace(S_x) * np.eye(M_h) + np.trace(G_x @ S_x) * G_h) / M_x)
@@ -584,7 +595,9 @@ def dense_bound(model):
 stored = {}
 for M_x, M_h in ((6, 3), (12, 5), (30, 8)):
     one = sized_model(M_x, M_h)
-    stored[M_x, M_h] = int(np.prod(one.posterior.q_sqrt_x.shape) + np.prod(one.posterior.q_sqrt_h.shape))
+    stored[M_x, M_h] = int(
+        np.prod(one.posterior.q_sqrt_x.shape) + np.prod(one.posterior.q_sqrt_h.shape),
+    )
 LATENT_SIZES, AT_M_X = (4, 8, 16, 32), 30
 largest = pd.DataFrame(
     {
@@ -700,7 +713,12 @@ chapter.claim(
 # through $k_g$ from the other replicas, and the variance has all of $k_f$ in it. By hand, and by the library:
 
 # %%
-small_hgp = HGP(toy, kernel=[Matern32(G_VARIANCE, G_SCALE), Matern32(F_VARIANCE, F_SCALE)], noise=NOISE, scaling=None)
+small_hgp = HGP(
+    toy,
+    kernel=[Matern32(G_VARIANCE, G_SCALE), Matern32(F_VARIANCE, F_SCALE)],
+    noise=NOISE,
+    scaling=None,
+)
 grid = np.linspace(0, 4, 9)
 unseen = small_hgp.predict_f(grid[:, None], 0, replica=R)
 K_inverse = np.linalg.inv(K_X + NOISE * np.eye(N * R))
@@ -731,12 +749,34 @@ blind = {}
 grid = np.linspace(0, 10, 21)[:, None]
 for name, built in {
     "LMC": lmc_stacked(few.train.data, inducing=10, seed=seed, scaling=None),
-    "LVMOGP": lvmogp(few.train.data, inducing=3, start="random", seed=seed, scaling=None),
-    "HMOGP-LV": hmogp_lv(few.train.data, inducing=3, start="random", seed=seed, scaling=None),
+    "LVMOGP": lvmogp(
+        few.train.data,
+        inducing=3,
+        start="random",
+        seed=seed,
+        scaling=None,
+    ),
+    "HMOGP-LV": hmogp_lv(
+        few.train.data,
+        inducing=3,
+        start="random",
+        seed=seed,
+        scaling=None,
+    ),
 }.items():
     q_mu = built.posterior.q_mu
     q_mu.assign(rng.normal(size=q_mu.shape))
-    by_output = [[built.predict_y(grid, d, replica=r) for r in range(3)] for d in range(3)]
+    by_output = [
+        [
+            built.predict_y(
+                grid,
+                d,
+                replica=r,
+            )
+            for r in range(3)
+        ]
+        for d in range(3)
+    ]
     curves = np.array(by_output)
     blind[name] = float(np.ptp(curves, axis=1).max())
 chapter.claim(

@@ -583,7 +583,13 @@ with gpflow.config.as_context(gpflow.config.Config(jitter=1e-10)):
     for name, (weights, lengthscales) in CASES.items():
         dataset = three_outputs("lmc-three-outputs", weights, lengthscales, N, np.random.default_rng(seed))
         kernels = [RBF(lengthscales=ell) for ell in lengthscales]
-        exact_lmc = ExactLMC(dataset.data, kernel=kernels, A=weights.T[:, :, None], noise=NOISE, scaling=None)
+        exact_lmc = ExactLMC(
+            dataset.data,
+            kernel=kernels,
+            A=weights.T[:, :, None],
+            noise=NOISE,
+            scaling=None,
+        )
         evidence = exact_lmc.elbo().numpy()
         found = [best_factorised_bound(kernels, weights, dataset.X[order[:M]], dataset) for M in settings.sizes]
         used.append(dataset)

@@ -508,8 +508,25 @@ Z = kmeans_points(three, 8, seed=seed).Z.numpy()
 many = dict(latents=3, inducing=given_points(Z, 3), W=np.eye(3), lengthscale=1.0, seed=seed)
 single = dict(inducing=given_points(Z), lengthscale=1.0, seed=seed)
 pairs = {
-    "augmented": (mogps_ar(three, [3], negatives=None, **many, scaling=None), g_a(three, [3], **single, scaling=None)),
-    "Monte Carlo": (mg_m(three, [3], **many, scaling=None), g_m(three, [3], **single, scaling=None)),
+    "augmented": (
+        mogps_ar(
+            three,
+            [3],
+            negatives=None,
+            **many,
+            scaling=None,
+        ),
+        g_a(three, [3], **single, scaling=None),
+    ),
+    "Monte Carlo": (
+        mg_m(three, [3], **many, scaling=None),
+        g_m(
+            three,
+            [3],
+            **single,
+            scaling=None,
+        ),
+    ),
 }
 q_mu, q_sqrt = rng.normal(size=(8, 3)), np.tril(0.3 * rng.normal(size=(3, 8, 8))) + 0.5 * np.eye(8)
 values = {}
@@ -843,8 +860,14 @@ def element_ratio(C, s):
     data = MultiOutputData.from_arrays(rng.normal(size=(40, 2)), rng.integers(0, C, 40))
     shared = dict(latents=2, inducing=5, covariance="independent", lengthscale=1.0)
     batch = data.batches(20)(0)
-    sampled = expanded_elements(class_by_class(mogps_ar(data, [C], negatives=s, **shared, scaling=None)), batch)
-    return sampled / expanded_elements(class_by_class(mg_m(data, [C], samples=2, **shared, scaling=None)), batch)
+    sampled = expanded_elements(
+        class_by_class(mogps_ar(data, [C], negatives=s, **shared, scaling=None)),
+        batch,
+    )
+    return sampled / expanded_elements(
+        class_by_class(mg_m(data, [C], samples=2, **shared, scaling=None)),
+        batch,
+    )
 
 
 counted = {s: element_ratio(20, s) for s in (1, 5, 17)}

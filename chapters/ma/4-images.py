@@ -536,7 +536,13 @@ def run(source, model, kernel, scaling, start, fold, batch, steps, rate, latents
         else:
             kl_weight = len(data.X) / batch if scaling == "as published" else 1.0
             build = {"G-A": g_a, "G-M": g_m}[model]
-            trained = build(data, classes=[14], kl_weight=kl_weight, **options, scaling=None)
+            trained = build(
+                data,
+                classes=[14],
+                kl_weight=kl_weight,
+                **options,
+                scaling=None,
+            )
         history = fit(trained, data, steps=steps, optimizer=Adam(rate), batch_size=batch, seed=seed, progress=False)
         found["bound"].append(float(np.mean(history.elbo[-20:])))
         for name in group:

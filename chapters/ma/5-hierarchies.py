@@ -467,16 +467,14 @@ toy_model = LatentMOGP(
 )
 M_X, M_H = len(Z_X), len(Z_H)
 toy_model.posterior.q_mu.assign(rng.standard_normal((M_X, M_H)))
-for own, size in ((toy_model.posterior.q_sqrt_x, M_X), (toy_model.posterior.q_sqrt_h, M_H)):
+toy_q = toy_model.posterior
+for own, size in ((toy_q.q_sqrt_x, M_X), (toy_q.q_sqrt_h, M_H)):
     own.assign(np.tril(0.3 * rng.standard_normal((size, size))) + 0.5 * np.eye(size))
 
 Ku_X, Ku_H = (K + gpflow.default_jitter() * np.eye(len(K)) for K in (on_inputs(Z_X).numpy(), on_outputs(Z_H).numpy()))
 L_X, L_H = np.linalg.cholesky(Ku_X), np.linalg.cholesky(Ku_H)
 M = L_X @ toy_model.posterior.q_mu.numpy() @ L_H.T
-Sigma_X, Sigma_H = (
-    L @ own @ own.T @ L.T
-    for L, own in ((L_X, toy_model.posterior.q_sqrt_x.numpy()), (L_H, toy_model.posterior.q_sqrt_h.numpy()))
-)
+Sigma_X, Sigma_H = (L @ own @ own.T @ L.T for L, own in ((L_X, toy_q.q_sqrt_x.numpy()), (L_H, toy_q.q_sqrt_h.numpy())))
 
 
 def dense_terms(sign_of_trace: float = 1.0) -> tuple[float, float]:
@@ -600,7 +598,14 @@ gpflow.utilities.print_summary(opened, fmt="notebook")
 # smoothed outputs are the first guess of $\mathbf H$ (the [start values](#what-start-values-are-worth) are compared below).
 
 # %%
-named = hmogp_lv(train, latent_dim=2, inducing=5, latent_inducing=5, seed=seed, scaling=None)
+named = hmogp_lv(
+    train,
+    latent_dim=2,
+    inducing=5,
+    latent_inducing=5,
+    seed=seed,
+    scaling=None,
+)
 find_start(named, train)  # `fit` would do it, but the bound is shown before
 fitted = {}
 for title, model in (("in the open, random start", opened), ("hmogp_lv", named)):
@@ -1207,7 +1212,14 @@ chapter.claim(
 def run_start(start: str, steps: int, rate: float, seed: int) -> dict:
     """Train HMOGP-LV on the ten outputs from one kind of start."""
     whole = datasets.load("hmogp-synth-3")
-    model = hmogp_lv(whole.train.data, inducing=5, latent_inducing=5, start=start, seed=seed, scaling=None)
+    model = hmogp_lv(
+        whole.train.data,
+        inducing=5,
+        latent_inducing=5,
+        start=start,
+        seed=seed,
+        scaling=None,
+    )
     history = fit(model, whole.train.data, steps=steps, optimizer=Adam(rate), progress=False)
     table = model.predictions(whole.test.data, quantiles=())
     kept = np.unique(np.linspace(0, steps - 1, min(steps, 200)).round().astype(int))
@@ -1318,9 +1330,24 @@ def run_new(
         fit(model, data, steps=steps, optimizer=Adam(rate), progress=False)
         return model
 
-    model = trained(hmogp_lv(known, inducing=3, latent_inducing=5, start=start, seed=seed, scaling=None), known)
+    model = trained(
+        hmogp_lv(
+            known,
+            inducing=3,
+            latent_inducing=5,
+            start=start,
+            seed=seed,
+            scaling=None,
+        ),
+        known,
+    )
     level = np.full(len(new), np.median(model.noise.numpy()))
-    prior = model.with_outputs(test.names, np.zeros((len(new), 2)), np.ones((len(new), 2)), Gaussian(level))
+    prior = model.with_outputs(
+        test.names,
+        np.zeros((len(new), 2)),
+        np.ones((len(new), 2)),
+        Gaussian(level),
+    )
     result = {
         "no point": nmse_of(prior),
         "latent": model.latent_mean.numpy(),
@@ -1338,13 +1365,26 @@ def run_new(
         if "LMC" in refit:
             result[f"LMC, {count}"] = nmse_of(
                 trained(
-                    lmc_stacked(everything, inducing=replica_points(everything, 3), seed=seed, scaling=None), everything
+                    lmc_stacked(
+                        everything,
+                        inducing=replica_points(everything, 3),
+                        seed=seed,
+                        scaling=None,
+                    ),
+                    everything,
                 )
             )
         if "HMOGP-LV" in refit:
             result[f"HMOGP-LV, {count}"] = nmse_of(
                 trained(
-                    hmogp_lv(everything, inducing=3, latent_inducing=5, start=start, seed=seed, scaling=None),
+                    hmogp_lv(
+                        everything,
+                        inducing=3,
+                        latent_inducing=5,
+                        start=start,
+                        seed=seed,
+                        scaling=None,
+                    ),
                     everything,
                 )
             )
@@ -1475,7 +1515,12 @@ def run_depth(
     if depth == "flat":
         model = lvmogp(train, kernel=Matern32(lengthscales=2.0), **common, scaling=None)
     else:
-        model = hmogp_lv(train, tree=tree if depth == "tree" else None, **common, scaling=None)
+        model = hmogp_lv(
+            train,
+            tree=tree if depth == "tree" else None,
+            **common,
+            scaling=None,
+        )
     fit(model, train, steps=steps, optimizer=Adam(rate), progress=False)
     density = model.predict_log_density(test)
     return {

@@ -348,7 +348,12 @@ with chapter.figure(
 curves = {}
 makers = {
     "OvsE-P": lambda: ovse(
-        train, posterior="parsimonious", inducing=settings.rings["inducing"], lengthscale=1.0, seed=seed, scaling=None
+        train,
+        posterior="parsimonious",
+        inducing=settings.rings["inducing"],
+        lengthscale=1.0,
+        seed=seed,
+        scaling=None,
     )
 }
 makers["OvsE-LIN"] = lambda: ovse_linear(train, scaling=None)

@@ -119,7 +119,12 @@ def trained(model, data, steps, gamma=GAMMA):
 functions = chapter.load("xia-functions", n=settings.functions["n"], missing=True)
 recipe = dict(kind="linear+nonlinear", input_lengthscale=0.1, output_lengthscale=0.1)
 example = gplar(
-    functions.train.data, kernel=LayerKernels(1, **recipe), strategy="C", inducing=10, start="zero", scaling=None
+    functions.train.data,
+    kernel=LayerKernels(1, **recipe),
+    strategy="C",
+    inducing=10,
+    start="zero",
+    scaling=None,
 )
 pd.DataFrame(
     {
@@ -297,7 +302,14 @@ def start_run(start, source, n, steps, gpar_steps, looks, seed):
     else:
         first = GPAR(data, kernels, noise=0.05, starts=1, scaling=None)
         fit(first, data, steps=gpar_steps, progress=False)
-        model = gplar(data, kernel=kernels, strategy="B", start=first, **common, scaling=None)
+        model = gplar(
+            data,
+            kernel=kernels,
+            strategy="B",
+            start=first,
+            **common,
+            scaling=None,
+        )
     if start == "small":
         for kernel in model.kernels[1:]:
             for over_outputs in kernel.kernels[1:]:
@@ -758,17 +770,47 @@ def additive_run(model, source, currencies, thin, steps, gpar_steps, paths, seed
     data = rates.train.data
     kernels = LayerKernels(1, "linear+nonlinear", nonlinear="rq", input_lengthscale=0.1)
     orders = (data.names, data.names[::-1]) if model == "bi-GPLAR" else (data.names,)
-    first = tuple(GPAR(data, kernels, order=order, starts=1, scaling=None) for order in orders)
+    first = tuple(
+        GPAR(
+            data,
+            kernels,
+            order=order,
+            starts=1,
+            scaling=None,
+        )
+        for order in orders
+    )
     with quietly():
         for one in first:
             fit(one, data, steps=gpar_steps, progress=False)
     common = dict(inducing=rates.X, whiten=False, seed=seed)
     if model == "GPLAR":
-        chain = gplar(data, kernel=kernels, strategy="B", start=first[0], adopt=True, **common, scaling=None)
+        chain = gplar(
+            data,
+            kernel=kernels,
+            strategy="B",
+            start=first[0],
+            adopt=True,
+            **common,
+            scaling=None,
+        )
     elif model == "bi-GPLAR":
-        chain = bi_gplar(data, kernel=kernels, start=first, adopt=True, **common, scaling=None)
+        chain = bi_gplar(
+            data,
+            kernel=kernels,
+            start=first,
+            adopt=True,
+            **common,
+            scaling=None,
+        )
     else:
-        chain = additive_gplar(data, kernel=kernels, start=first[0], **common, scaling=None)
+        chain = additive_gplar(
+            data,
+            kernel=kernels,
+            start=first[0],
+            **common,
+            scaling=None,
+        )
         chain.regress(data)
     bound = trained(chain, data, steps)
     mean = Mixture.of(chain, rates.X, paths, seed).mean.mean(0)

@@ -706,7 +706,8 @@ chapter.claim(
     )
     + f". Most that the noise adds: {gain.max():+.0f} ({gain.idxmax()[1]} of {gain.idxmax()[0]}); in Figure 4.6, at noise of 0.2 and more, "
     f"{np.median((gpar_hll['hll'] - gpar_hll['hll_published'])[enough]):+.0f} (median)",
-    note="By its rule the claim falls if the noise adds more than 100 on the two outputs that explode in print. The next cell asks for the rest.",
+    note="By its rule the claim falls if the noise adds more than 100 on the two outputs"
+    " that explode in print. The next cell asks for the rest.",
 )
 both_ways.round(0)
 
@@ -718,7 +719,7 @@ both_ways.round(0)
 
 # %%
 def passing_run(source, options, thin, kernels, gpar_steps, samples, seed):
-    """Log-likelihoods of GPAR on the electrodes, by what it passes on, with and without noise in the density."""
+    """Log-likelihoods of GPAR on the electrodes, by what it passes on and with what noise."""
     from mogp import MultiOutputData
     from mogp.book.runs.chains import load_rows
     from mogp.kernels import LayerKernels
@@ -727,24 +728,53 @@ def passing_run(source, options, thin, kernels, gpar_steps, samples, seed):
 
     whole = load_rows("eeg", source, options, thin)
     data = whole.train.data
-    held = MultiOutputData.from_arrays(whole.X, np.where(whole.held_out, whole.Y, np.nan), names=data.names)
+    held = MultiOutputData.from_arrays(
+        whole.X,
+        np.where(whole.held_out, whole.Y, np.nan),
+        names=data.names,
+    )
     model = GPAR(data, LayerKernels(1, **kernels), starts=1, scaling=None)
     fit(model, data, steps=gpar_steps, progress=False)
     found = {}
     for passes in ("means", "functions"):
         model.passes = passes  # the layers are the same: both read means in training
         for noise in (True, False):
-            log_p = model.predict_log_density(held, samples, seed, noise=noise, matched=True)
-            scores = {name: float(np.sum(values)) for name, values in log_p.items() if len(values)}
+            log_p = model.predict_log_density(
+                held,
+                samples,
+                seed,
+                noise=noise,
+                matched=True,
+            )
+            scores = {
+                name: float(
+                    np.sum(values),
+                )
+                for name, values in log_p.items()
+                if len(values)
+            }
             found[f"{passes}, {'with' if noise else 'without'} noise"] = scores
     return found
 
 
 passing = passing_run(
-    eeg.source, EEG["options"], settings.base["thin"], EEG["kernels"], settings.base["gpar_steps"], settings.paths, seed
+    eeg.source,
+    EEG["options"],
+    settings.base["thin"],
+    EEG["kernels"],
+    settings.base["gpar_steps"],
+    settings.paths,
+    seed,
 )
 passing = pd.DataFrame(passing).join(
-    pd.DataFrame({"GPLAR": hll["GPLAR"], "printed GPAR": pd.Series({"FZ": -135.7, "F1": -663.1, "F2": -132.4})})
+    pd.DataFrame(
+        {
+            "GPLAR": hll["GPLAR"],
+            "printed GPAR": pd.Series(
+                {"FZ": -135.7, "F1": -663.1, "F2": -132.4},
+            ),
+        },
+    ),
 )
 passing.round(0)
 
