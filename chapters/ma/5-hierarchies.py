@@ -474,7 +474,8 @@ for own, size in ((toy_q.q_sqrt_x, M_X), (toy_q.q_sqrt_h, M_H)):
 Ku_X, Ku_H = (K + gpflow.default_jitter() * np.eye(len(K)) for K in (on_inputs(Z_X).numpy(), on_outputs(Z_H).numpy()))
 L_X, L_H = np.linalg.cholesky(Ku_X), np.linalg.cholesky(Ku_H)
 M = L_X @ toy_model.posterior.q_mu.numpy() @ L_H.T
-Sigma_X, Sigma_H = (L @ own @ own.T @ L.T for L, own in ((L_X, toy_q.q_sqrt_x.numpy()), (L_H, toy_q.q_sqrt_h.numpy())))
+roots = ((L_X, toy_q.q_sqrt_x.numpy()), (L_H, toy_q.q_sqrt_h.numpy()))
+Sigma_X, Sigma_H = (L @ own @ own.T @ L.T for L, own in roots)
 
 
 def dense_terms(sign_of_trace: float = 1.0) -> tuple[float, float]:

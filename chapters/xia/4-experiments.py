@@ -706,8 +706,8 @@ chapter.claim(
     )
     + f". Most that the noise adds: {gain.max():+.0f} ({gain.idxmax()[1]} of {gain.idxmax()[0]}); in Figure 4.6, at noise of 0.2 and more, "
     f"{np.median((gpar_hll['hll'] - gpar_hll['hll_published'])[enough]):+.0f} (median)",
-    note="By its rule the claim falls if the noise adds more than 100 on the two outputs"
-    " that explode in print. The next cell asks for the rest.",
+    note="By its rule the claim falls if the noise adds more than 100 on the two"
+    " outputs that explode in print. The next cell asks for the rest.",
 )
 both_ways.round(0)
 
@@ -719,7 +719,7 @@ both_ways.round(0)
 
 # %%
 def passing_run(source, options, thin, kernels, gpar_steps, samples, seed):
-    """Log-likelihoods of GPAR on the electrodes, by what it passes on and with what noise."""
+    """Log-likelihoods of GPAR on the electrodes, by what it passes on, with what noise."""
     from mogp import MultiOutputData
     from mogp.book.runs.chains import load_rows
     from mogp.kernels import LayerKernels
