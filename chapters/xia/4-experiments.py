@@ -719,7 +719,7 @@ both_ways.round(0)
 
 # %%
 def passing_run(source, options, thin, kernels, gpar_steps, samples, seed):
-    """Log-likelihoods of GPAR on the electrodes, by what it passes on, with what noise."""
+    """Log-likelihoods of GPAR on the electrodes, by what it passes on and scores."""
     from mogp import MultiOutputData
     from mogp.book.runs.chains import load_rows
     from mogp.kernels import LayerKernels
