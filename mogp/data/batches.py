@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from mogp.data import MultiOutputData, Output
 from mogp.data.labels import LabelData, Matrix, is_sparse
-from mogp.data.shuffle import shuffled
+from mogp.data.shuffle import handed, shuffled
 
 __all__ = [
     "Batch",
@@ -167,6 +167,8 @@ class BatchSource:
     array([0, 1, 2, 3, 4, 5])
     """
 
+    _untraced = ("data", "seed")
+
     def __init__(
         self,
         data: MultiOutputData,
@@ -174,7 +176,8 @@ class BatchSource:
         seed: int = 0,
     ) -> None:
         self.data = data
-        self.seed = int(seed)
+        self._rows, self._own_rows = len(data.X), data.sizes
+        self.seed, self._seed = int(seed), handed(seed)
         self.sizes = _sizes(data, size)
         self._full = data.full() if self.sizes is None else None
         self._joint = isinstance(size, int | np.integer) and data.shares_inputs
@@ -202,20 +205,20 @@ class BatchSource:
             return self._full
         step = tf.cast(step, tf.int64)
         if self._joint:
-            picked = self._draw(step, self.sizes[:1], [len(self.data.X)])
-            scale = len(self.data.X) / self.sizes[0]
+            picked = self._draw(step, self.sizes[:1], [self._rows])
+            scale = self._rows / self.sizes[0]
             nothing = picked[:0]
             outputs = [
                 table.batch(picked, None, picked, scale)
                 if n
                 else table.batch(nothing, nothing, nothing, 0.0)
-                for table, n in zip(self._tables, self.data.sizes, strict=True)
+                for table, n in zip(self._tables, self._own_rows, strict=True)
             ]
             return Batch(tf.gather(self._X, picked), tuple(outputs))
         outputs, ids, start = [], [], 0
-        drawn = tf.split(self._draw(step, self.sizes, self.data.sizes), self.sizes)
+        drawn = tf.split(self._draw(step, self.sizes, self._own_rows), self.sizes)
         for table, picked, size, total in zip(
-            self._tables, drawn, self.sizes, self.data.sizes, strict=True
+            self._tables, drawn, self.sizes, self._own_rows, strict=True
         ):
             ids.append(tf.gather(table.rows, picked))
             rows = tf.range(start, start + size, dtype=tf.int64)
@@ -228,7 +231,7 @@ class BatchSource:
         each = np.repeat(np.arange(len(sizes)), sizes)
         size, total = np.asarray(sizes)[each], np.asarray(totals)[each]
         offset = np.concatenate([np.arange(n) for n in sizes])
-        return shuffled(step * size + offset, total, self.seed * 1_000_003 + each)
+        return shuffled(step * size + offset, total, self._seed * 1_000_003 + each)
 
 
 class LabelBatches:
@@ -245,14 +248,16 @@ class LabelBatches:
     ([2, 4], array([2., 2.]))
     """
 
+    _untraced = ("data", "seed")
+
     def __init__(self, data: LabelData, size: int | None = None, seed: int = 0) -> None:
         if size is not None and (not isinstance(size, int | np.integer) or size < 1):
             raise ValueError(
                 f"the batch size is {size!r}; expected a whole number of at least 1, or None for"
                 " all."
             )
-        self.data = data
-        self.seed = int(seed)
+        self.data, self._points = data, data.num_points
+        self.seed, self._seed = int(seed), handed(seed)
         self.size = data.num_points if size is None else min(int(size), data.num_points)
         self._inputs = input_rows(data.X)
         self._starts = tf.constant(data.Y.indptr, tf.int64)
@@ -265,10 +270,10 @@ class LabelBatches:
 
     def __call__(self, step: tf.Tensor | int) -> Batch:
         """The batch of step `step` (0, 1, …)."""
-        points = self.data.num_points
+        points = self._points
         picked = tf.range(self.size, dtype=tf.int64)
         if self.size < points:
-            picked = shuffled(tf.cast(step, tf.int64) * self.size + picked, points, self.seed)
+            picked = shuffled(tf.cast(step, tf.int64) * self.size + picked, points, self._seed)
         row, place, count = _ragged(self._starts, picked)
         weight = tf.fill([self.size], tf.constant(points / self.size, gpflow.default_float()))
         labels = Labels(row, tf.gather(self._labels, place), count)

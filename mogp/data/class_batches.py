@@ -12,7 +12,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
-from mogp.data.shuffle import shuffled
+from mogp.data.shuffle import handed, shuffled
 
 
 class ClassBatch(NamedTuple):
@@ -57,6 +57,8 @@ class ClassBatches:
     [0, 1, 2]
     """
 
+    _untraced = ("seed",)
+
     def __init__(
         self,
         data: MultiOutputData,
@@ -72,14 +74,13 @@ class ClassBatches:
             raise ValueError(f"rivals={rivals}; a class is compared with at least one other.")
         labels = class_labels(data, classes)
         counts = np.bincount(labels)
-        self.seed = int(seed)
+        self.seed, self._seed = int(seed), handed(seed)
         self.classes, self.rivals = len(counts), min(rivals, len(counts) - 1)
         self._X = tf.constant(data.X, gpflow.default_float())
         self._rows = tf.constant(data.outputs[0].rows[np.argsort(labels, kind="stable")], tf.int64)
         self._counts = tf.constant(counts, tf.int64)
         self._starts = tf.constant(np.cumsum(counts) - counts, tf.int64)
         self._sizes = tf.constant(counts if size is None else np.minimum(counts, size), tf.int64)
-        self._seed = self.seed * 1_000_003
 
     @property
     def steps_per_epoch(self) -> int:
@@ -90,10 +91,11 @@ class ClassBatches:
         """The batch of step `step` (0, 1, …)."""
         step = tf.cast(step, tf.int64)
         sweep, C, s = step // self.classes, self.classes, self.rivals
-        k = shuffled(step, C, self._seed)
+        seed = self._seed * 1_000_003
+        k = shuffled(step, C, seed)
         count, size = tf.gather(self._counts, k), tf.gather(self._sizes, k)
-        place = shuffled(sweep * size + tf.range(size), count, self._seed + 1 + k)
-        other = shuffled(sweep * s + tf.range(s, dtype=tf.int64), C - 1, self._seed + 1 + C + k)
+        place = shuffled(sweep * size + tf.range(size), count, seed + 1 + k)
+        other = shuffled(sweep * s + tf.range(s, dtype=tf.int64), C - 1, seed + 1 + C + k)
         rivals = other + tf.cast(other >= k, tf.int64)
         dtype = self._X.dtype
         return ClassBatch(

@@ -17,7 +17,7 @@ from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.replicas import replica_numbers
-from mogp.data.shuffle import shuffled
+from mogp.data.shuffle import handed, shuffled
 
 __all__ = ["BatchSize", "PaddedBatch", "PaddedSource", "distinct_inputs", "replica_numbers"]
 
@@ -69,8 +69,10 @@ class PaddedSource:
     ([2, 1], array([3.]), 4)
     """
 
+    _untraced = ("seed",)
+
     def __init__(self, data: MultiOutputData, size: BatchSize = None, seed: int = 0) -> None:
-        self.seed = int(seed)
+        self.seed, self._seed = int(seed), handed(seed)
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
         if wide:
             raise ValueError(
@@ -108,7 +110,7 @@ class PaddedSource:
         else:
             position = turn * self.B + tf.range(self.B, dtype=tf.int64)
             outputs, turn = (
-                shuffled(position, self.num_outputs, self.seed),
+                shuffled(position, self.num_outputs, self._seed),
                 position // self.num_outputs,
             )
             Y = tf.gather(self._Y, outputs)
@@ -134,7 +136,7 @@ class PaddedSource:
         sizes = tf.maximum(there, 1)
         taken = tf.minimum(sizes, self.n)
         offset = tf.range(self.n, dtype=tf.int64)[None]
-        seeds = self.seed * 1_000_003 + 1 + outputs[:, None]
+        seeds = self._seed * 1_000_003 + 1 + outputs[:, None]
         position = tf.reshape(turn, [-1, 1]) * taken + tf.minimum(offset, taken - 1)
         picked = shuffled(position, sizes, seeds)
         counts = tf.cast(offset < tf.minimum(there, self.n), Y.dtype)

@@ -11,6 +11,18 @@ import tensorflow as tf
 _ROUNDS = 6
 
 
+def handed(seed: int) -> tf.Variable:
+    """A seed that a graph is handed: written into it, each seed would need a graph of its own.
+
+    Args:
+        seed: any whole number that 64 bits hold.
+
+    >>> int(handed(7))
+    7
+    """
+    return tf.Variable(int(seed), trainable=False, dtype=tf.int64)
+
+
 def shuffled(
     position: tf.Tensor,
     size: int | npt.NDArray[np.int64] | tf.Tensor,

@@ -52,6 +52,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     ['row', 'x', 'output', 'target', 'mean', 'sd']
     """
 
+    _untraced = ("schema", "scaling", "_prepare")
     _prepare: Callable[[Any], MOGP] | None = None
 
     # --- what it is
@@ -145,11 +146,8 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         self.check(data)
         self.schema = self.schema.completed(self.aligned(data).schema)
         source, shift = self.batches(data, size, seed), self.jacobian(data)
-
-        def loss(batch: Any) -> tf.Tensor:
-            return self.training_loss(batch) + shift
-
-        return Problem(self, loss, source, self.before_step(), whole=size is None)
+        before = self.before_step()
+        return Problem(self, self.training_loss, source, before, size is None, shift=shift)
 
     # --- prediction
 

@@ -12,6 +12,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
+from mogp.compiling import compiled
 from mogp.data import Array
 
 Loss = Callable[[], tf.Tensor]
@@ -32,6 +33,8 @@ class Problem:
         share: the share of the posterior for whose prior a batch speaks, on average: 1, or 1 / C
             for batches of one class out of C. The loss of such a batch is C times that of its
             class, so a natural step is multiplied by the share: C of them make one step.
+        shift: what a loss that is reported has on top of `loss` (units of the targets, say). It
+            stands apart so that models of one form share a compiled step.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import Problem
@@ -49,6 +52,7 @@ class Problem:
     whole: bool = True
     search: Search | None = None
     share: float = 1.0
+    shift: float = 0.0
 
 
 class Search(ABC):
@@ -159,7 +163,7 @@ class Optimizer(ABC):
                 watch.failed(count, _first_sentence(error))
                 continue
             if np.isfinite(losses).all():
-                watch.took(losses, time.perf_counter() - began)
+                watch.took(losses + problem.shift, time.perf_counter() - began)
             else:
                 watch.failed(count, "the objective became NaN or infinite")
         return ""
@@ -169,34 +173,32 @@ def _compiled(
     problem: Problem, optimizer: Optimizer, jit_compile: bool
 ) -> Callable[..., tf.Tensor]:
     """A function of the first step and the number of steps to their losses, one graph for all."""
-
-    def one(step: tf.Tensor) -> tf.Tensor:
-        batch = problem.batches(step)
-        if problem.before is not None:
-            problem.before(batch)
-        return optimizer.step(problem.model, lambda: problem.loss(batch))
-
+    # Names of what a step reads: of the problem itself the graph need not know the rest.
+    model, loss, batches, before = problem.model, problem.loss, problem.batches, problem.before
     dtype = gpflow.default_float()
 
-    @tf.function(jit_compile=jit_compile, autograph=False)
+    def one(step: tf.Tensor) -> tf.Tensor:
+        batch = batches(step)
+        if before is not None:
+            before(batch)
+        return tf.cast(optimizer.step(model, lambda: loss(batch)), dtype)
+
     def loop(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        if jit_compile:
-            return tf.reshape(one(start), [1])
         losses = tf.TensorArray(dtype, size=tf.cast(count, tf.int32), element_shape=[])
 
         def body(i: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            return i + 1, losses.write(tf.cast(i, tf.int32), tf.cast(one(start + i), dtype))
+            return i + 1, losses.write(tf.cast(i, tf.int32), one(start + i))
 
         return tf.while_loop(lambda i, _: i < count, body, (tf.constant(0, tf.int64), losses))[
             1
         ].stack()
 
-    def one_by_one(start: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        # XLA compiles a loop of unknown length badly: each step is one call.
-        return tf.concat([loop(start + i, count) for i in range(int(count))], 0)
-
-    run: Callable[..., tf.Tensor] = one_by_one if jit_compile else loop
-    return run
+    number = tf.TensorSpec([], tf.int64)
+    if not jit_compile:
+        return compiled(loop, number, number)
+    # XLA compiles a loop of unknown length badly: each step is one call.
+    single = compiled(one, number, jit_compile=True)
+    return lambda start, count: tf.stack([single(start + i) for i in range(int(count))])
 
 
 def _first_sentence(error: Exception) -> str:

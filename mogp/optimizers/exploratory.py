@@ -39,12 +39,14 @@ class Exploratory(GradientOptimizer):
     (3, 1.0)
     """
 
+    _untraced = ("seed",)
+
     def __init__(self, samples: int, seed: int) -> None:
         if samples < 0:
             raise ValueError(
                 f"samples={samples}; give the number of draws in a step, or 0 to use the mean."
             )
-        self.samples, self.seed = samples, seed
+        self.samples, self.seed, self._seed = samples, seed, handed(seed)
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:
         self.parameters = Flat(variables)
@@ -106,7 +108,7 @@ class Exploratory(GradientOptimizer):
     def _noise(self, draw: tf.Tensor | int) -> tf.Tensor:
         # Stateless: a run resumed at step t draws what it would have drawn.
         number = self._steps * max(self.samples, 1) + draw
-        seed = tf.stack([tf.constant(self.seed, tf.int64), number])
+        seed = tf.stack([self._seed, number])
         return tf.random.stateless_normal([self.parameters.size], seed, dtype=self.parameters.dtype)
 
     def _spread(self, noise: tf.Tensor) -> tf.Tensor:

@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult, minimize
 from mogp.data import Array
 from mogp.errors import UnsupportedError
 from mogp.optimizers.base import Loss, Optimizer, Problem, Search, Watch
-from mogp.optimizers.line_search import LineSearch, StepsBack
+from mogp.optimizers.line_search import OfVariables, StepsBack
 
 
 class LBFGS(Optimizer):
@@ -63,29 +63,18 @@ class LBFGS(Optimizer):
         if not watch.due():
             return ""
         if problem.search is not None:
-            return self._search(problem.search, watch)
+            return self._search(problem.search, watch, problem.shift)
         return self._loss(problem, watch)
 
     def _loss(self, problem: Problem, watch: Watch) -> str:
         """Minimise the loss of a model over its trainable variables."""
-        batch = problem.batches(0)
-        loss = tf.function(lambda: problem.loss(batch), autograph=False)
-        _check_objective(loss)
-        variables = list(problem.model.trainable_variables)
-        put = _setter(variables)
-        search = LineSearch()
-        result = search.minimize(
-            loss,
-            variables,
-            callback=_reporting(watch, lambda x: put(tf.constant(x))),
-            allow_unused_variables=True,
-            tf_fun_args={"autograph": False},
-            options={"maxiter": watch.left, **self.options},
-        )
-        return _said(result, search.refused)
+        loss, batch = problem.loss, problem.batches(0)
+        search = OfVariables(lambda: loss(batch), problem.model.trainable_variables)
+        _check_objective(search)
+        return self._search(search, watch, problem.shift)
 
-    def _search(self, given: Search, watch: Watch) -> str:
-        """Minimise what the model offers in place of its loss."""
+    def _search(self, given: Search, watch: Watch, shift: float) -> str:
+        """Minimise at one long vector; what is reported is higher by `shift`."""
         start, bounds = given.read(), given.bounds
         if not len(start):
             return "L-BFGS: no parameter is trainable."
@@ -98,21 +87,22 @@ class LBFGS(Optimizer):
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            callback=_reporting(watch, given.write),
+            callback=_reporting(watch, given.write, shift),
             options={"maxiter": watch.left, "maxfun": 20 * watch.left, **self.options},
         )
         given.write(result.x)
         return _said(result, safe.refused)
 
 
-def _reporting(watch: Watch, put: Callable[[Array], None]) -> Callable[..., None]:
+def _reporting(watch: Watch, put: Callable[[Array], None], shift: float) -> Callable[..., None]:
     """What SciPy calls after every iteration: it sets the model, tells the watch, and may end."""
     began = time.perf_counter()
 
     def after_iteration(intermediate_result: OptimizeResult) -> None:
         nonlocal began
         put(intermediate_result.x)
-        watch.took(np.array([intermediate_result.fun], float), time.perf_counter() - began)
+        losses = np.array([intermediate_result.fun], float) + shift
+        watch.took(losses, time.perf_counter() - began)
         # After the last step SciPy ends by itself, and says why.
         if watch.left and not watch.due():
             raise StopIteration
@@ -126,9 +116,10 @@ def _said(result: OptimizeResult, refused: int) -> str:
     return f"L-BFGS: {result.message}" + (tried if refused else "")
 
 
-def _check_objective(loss: Callable[[], tf.Tensor]) -> None:
+def _check_objective(search: Search) -> None:
     """Raise unless the objective is finite and the same when asked twice."""
-    first, second = float(loss()), float(loss())
+    start = search.read()
+    first, second = (float(search.at(start)[0]) for _ in range(2))
     if not np.isfinite(first):
         raise ValueError(
             f"the objective is {first} at the start: check the scale of the data and the start"
@@ -139,15 +130,3 @@ def _check_objective(loss: Callable[[], tf.Tensor]) -> None:
             "this objective is random (a Monte-Carlo likelihood): L-BFGS cannot follow it; use"
             " Adam()."
         )
-
-
-def _setter(variables: Sequence[tf.Variable]) -> Callable[[tf.Tensor], None]:
-    """A compiled function that sets all variables to their parts of one long vector."""
-
-    @tf.function(autograph=False)
-    def put(values: tf.Tensor) -> None:
-        sizes = [v.shape.num_elements() for v in variables]
-        for variable, part in zip(variables, tf.split(values, sizes), strict=True):
-            variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
-
-    return put  # type: ignore[no-any-return]

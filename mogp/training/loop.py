@@ -151,7 +151,8 @@ class Loop:
 
     def _works(self, step: int) -> bool:
         """Whether the objective is finite and not far below the best."""
-        value = -float(self.problem.loss(self.problem.batches(step)))
+        loss = self.problem.loss(self.problem.batches(step))
+        value = -float(loss) - self.problem.shift
         return np.isfinite(value) and not far_below_best(self._elbo, value)
 
     def _end(self, status: Any, message: str) -> None:
