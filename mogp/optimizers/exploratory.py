@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
+from mogp.data.shuffle import handed
 from mogp.optimizers.base import Evaluation, Flat, GradientOptimizer, Loss
 from mogp.optimizers.derivatives import second_derivatives
 
