@@ -1,4 +1,4 @@
-"""`compiled`: functions of TensorFlow, traced once for all objects of one form.
+"""`compiled`, `repeated`: functions of TensorFlow, traced once for all objects of one form.
 
 Tracing takes a second or more, longer than most steps of small models together. Twenty restarts,
 the folds of a cross-validation or the points of a sweep train models that differ in the values of
@@ -13,14 +13,19 @@ from threading import Lock
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager.record import could_possibly_record
 
-from mogp.forms import form_of, is_written
+from mogp.forms import Form, form_of, is_written
 
-__all__ = ["compiled", "forget_compiled"]
+__all__ = ["compiled", "forget_compiled", "repeated"]
 
 _MOST_KEPT = 64
 _LARGEST_KEPT = 1 << 26
+_MOST_BYTES_KEPT = 1 << 28
+_TIMES_UNCOMPILED = 4
+_MOST_COUNTED = 1024
 _KEPT: OrderedDict[Hashable, _Graph] = OrderedDict()
+_COUNTED: OrderedDict[int, int] = OrderedDict()
 
 
 def compiled(
@@ -28,8 +33,8 @@ def compiled(
 ) -> Callable[..., Any]:
     """A compiled function, whose graph serves all functions of the same form (`mogp.forms`).
 
-    The last 64 graphs are kept. One that refers to more than 64 MB of variables and data is not: it
-    would hold on to them.
+    The last 64 graphs are kept. They hold on to the variables and data that they were traced with,
+    so one that refers to more than 64 MB of them is not kept, and all together to 256 MB at most.
 
     Args:
         function: of tensors, to tensors. It may change variables.
@@ -48,25 +53,72 @@ def compiled(
     traced
     (1, 15)
     """
+    form = None if tf.distribute.has_strategy() else form_of(function)
+    if form is None:
+        return _Graph(function, signature, jit_compile, Form((), (), 0)).bound(())
+    return _graph(function, form, signature, jit_compile).bound(form.leaves)
+
+
+def repeated(function: Callable[[], Any]) -> Any:
+    """What a function returns: compiled from the fifth time on that one of its form is asked.
+
+    Predictions and monitors are asked once or twice, when tracing would take longer than they do,
+    or a hundred times. Inside a graph, and where a gradient may be asked for, it is just called.
+
+    Args:
+        function: of no argument, to tensors.
+
+    >>> import tensorflow as tf
+    >>> from mogp.compiling import repeated
+    >>> def square(variable):
+    ...     print("called")
+    ...     return variable**2
+    >>> for value in range(7):
+    ...     x = tf.Variable(float(value))
+    ...     found = repeated(lambda: square(x))
+    called
+    called
+    called
+    called
+    called
+    >>> float(found)
+    36.0
+    """
+    # Not under a tape: it knows the variables of the first model of a form, not of the others.
+    if not tf.executing_eagerly() or could_possibly_record() or tf.distribute.has_strategy():
+        return function()
     form = form_of(function)
-    if form is None or tf.distribute.has_strategy():
-        return _Graph(function, signature, jit_compile, ()).bound(())
-    key = (form.key, signature, jit_compile)
-    graph = _KEPT.get(key)
-    if graph is None:
-        graph = _Graph(function, signature, jit_compile, form.leaves)
-        if graph.accounted and form.size <= _LARGEST_KEPT:
-            _KEPT[key] = graph
-            if len(_KEPT) > _MOST_KEPT:
-                _KEPT.popitem(last=False)
-    else:
-        _KEPT.move_to_end(key)
-    return graph.bound(form.leaves)
+    if form is None or form.size > _LARGEST_KEPT:
+        return function()
+    number = hash(form.key)
+    times = _COUNTED[number] = _COUNTED.pop(number, 0) + 1
+    if len(_COUNTED) > _MOST_COUNTED:
+        _COUNTED.popitem(last=False)
+    if times <= _TIMES_UNCOMPILED:
+        return function()
+    return _graph(function, form, (), False).bound(form.leaves)()
 
 
 def forget_compiled() -> None:
     """Let go of all graphs, and of the variables and data that they were traced with."""
     _KEPT.clear()
+    _COUNTED.clear()
+
+
+def _graph(
+    function: Callable[..., Any], form: Form, signature: tuple[tf.TensorSpec, ...], xla: bool
+) -> _Graph:
+    """The graph of a form: the one that is kept, or a new one."""
+    key = (form.key, signature, xla)
+    if (graph := _KEPT.get(key)) is not None:
+        _KEPT.move_to_end(key)
+        return graph
+    graph = _Graph(function, signature, xla, form)
+    if graph.accounted and form.size <= _LARGEST_KEPT:
+        _KEPT[key] = graph
+        while len(_KEPT) > _MOST_KEPT or sum(g.size for g in _KEPT.values()) > _MOST_BYTES_KEPT:
+            _KEPT.popitem(last=False)
+    return graph
 
 
 class _Graph:
@@ -74,18 +126,20 @@ class _Graph:
 
     Attributes:
         accounted: whether all that it refers to was found there. If not, it serves no other.
+        size: of what it holds on to, in bytes.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
         signature: tuple[tf.TensorSpec, ...],
-        jit_compile: bool,
-        leaves: tuple[tf.Tensor, ...],
+        xla: bool,
+        form: Form,
     ) -> None:
-        traced = tf.function(function, jit_compile=jit_compile, autograph=False)
+        traced = tf.function(function, jit_compile=xla, autograph=False)
         self._call = traced.get_concrete_function(*signature)
-        place = {id(leaf): i for i, leaf in enumerate(leaves)}
+        self.size = form.size
+        place = {id(leaf): i for i, leaf in enumerate(form.leaves)}
         # Small tensors that the walk did not meet (a transform's, say) are constants of the graph.
         self._taken = [place.get(id(t), t) for t in self._call.captured_inputs]
         self.accounted = all(isinstance(t, int) or is_written(t) for t in self._taken)

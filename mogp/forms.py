@@ -10,10 +10,13 @@ other's variables and tensors.
 from __future__ import annotations
 
 import enum
+import sys
+import sysconfig
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpflow
@@ -26,15 +29,7 @@ __all__ = ["Form", "form_of", "is_written"]
 _WRITTEN = 128
 """TensorFlow writes eager tensors of up to this many numbers into a graph, as constants."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
-_NAMES = (
-    type,
-    enum.Enum,
-    types.ModuleType,
-    types.BuiltinFunctionType,
-    np.ufunc,
-    np.dtype,
-    tf.DType,
-)
+_NAMES = (enum.Enum, types.BuiltinFunctionType, np.ufunc, np.dtype, tf.DType)
 _OF_TENSORFLOW = ("_name", "_name_scope", "_scope_name", "_obj_reference_counts_dict")
 
 
@@ -56,8 +51,10 @@ class Form(NamedTuple):
 def form_of(value: Any) -> Form | None:
     """The form of a value; None if it has parts of which there is no telling.
 
-    A function is its code, its defaults and what it closes over. An object is its class and its
-    attributes, but for those that its class lists in `_untraced`: what no graph reads.
+    A function is its code, its defaults and what it closes over; if it is not of an installed
+    package (but of a notebook, say), also the globals that it names, which may change. An object is
+    its class and its attributes, but for those that its class lists in `_untraced`: what no graph
+    reads.
 
     Args:
         value: a function, a model, a source of batches, …
@@ -181,12 +178,34 @@ class _Walk:
     def _method(self, method: types.MethodType) -> None:
         self._each("method", (method.__func__, method.__self__))
 
-    def _function(self, function: Callable[..., Any]) -> None:
-        code = function.__code__
+    def _module(self, module: types.ModuleType) -> None:
+        if not _installed(module.__name__):
+            raise _NoTellingError  # It may be loaded again, with other functions.
+        self.tokens.append(module)
+
+    def _class(self, cls: type) -> None:
+        self.tokens.append(cls)
+        if not _installed(cls.__module__):
+            own = (c for c in cls.__mro__ if not _installed(c.__module__))
+            members = (m for c in own for m in vars(c).values())
+            self._each("methods", [f for m in members for f in _functions_of(m)])
+
+    def _function(self, function: types.FunctionType) -> None:
+        found: Any = sys.modules.get(function.__module__ or "")
+        installed = _installed(function.__module__) and function.__globals__ is getattr(
+            found, "__dict__", None
+        )
+        if installed and getattr(found, function.__qualname__, None) is function:
+            self.tokens.append(function)
+            return
         self.tokens += ("function", function.__module__, function.__qualname__)
-        self._code(code)
+        self._code(function.__code__)
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
         self._each("closure", [cells, function.__defaults__, function.__kwdefaults__])
+        if not installed:
+            known = function.__globals__
+            names = sorted(set(_names_in(function.__code__)) & known.keys())
+            self._mapping({name: known[name] for name in names})
 
     def _code(self, code: types.CodeType) -> None:
         """The instructions, without the lines and the file that they stand in."""
@@ -237,5 +256,36 @@ _LOOKS: tuple[tuple[Any, Callable[[_Walk, Any], None]], ...] = (
     (partial, _Walk._partial),
     (types.MethodType, _Walk._method),
     (types.FunctionType, _Walk._function),
+    (types.ModuleType, _Walk._module),
+    (type, _Walk._class),
     ((np.random.Generator, np.random.RandomState, set, frozenset), _Walk._refuse),
 )
+
+
+@cache
+def _installed(module: str | None) -> bool:
+    """Whether a module is part of Python, of an installed package or of this one: it stays."""
+    top = (module or "__main__").partition(".")[0]
+    if top in sys.stdlib_module_names or top == __name__.partition(".")[0]:
+        return top != "__main__"
+    where = getattr(sys.modules.get(top), "__file__", None)
+    roots = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    return where is not None and any(Path(where).is_relative_to(root) for root in roots)
+
+
+def _names_in(code: types.CodeType) -> Iterator[str]:
+    """What code calls by name, and the code of functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names_in(constant)
+
+
+def _functions_of(member: Any) -> Iterator[Any]:
+    """The functions that an attribute of a class is made of."""
+    if isinstance(member, types.FunctionType):
+        yield member
+    elif isinstance(member, classmethod | staticmethod):
+        yield member.__func__
+    elif isinstance(member, property):
+        yield from (f for f in (member.fget, member.fset) if f is not None)

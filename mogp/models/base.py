@@ -14,6 +14,7 @@ from check_shapes import check_shapes
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from gpflow.utilities import parameter_dict
 
+from mogp.compiling import repeated
 from mogp.data import Array
 from mogp.models import tables
 from mogp.models.given import Predictor, known_values
@@ -54,6 +55,8 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     _untraced = ("schema", "scaling", "_prepare")
     _prepare: Callable[[Any], MOGP] | None = None
+    compiles = False
+    """Whether predictions are made of TensorFlow operations only, which a graph can hold."""
 
     # --- what it is
 
@@ -95,7 +98,9 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     def training_loss(self, data: Any = None) -> tf.Tensor:
         """The negative objective. (GPflow's own method takes a pair of matrices only.)"""
-        return self._training_loss(data)
+        if not isinstance(data, tuple):
+            return self._training_loss(data)
+        return repeated(lambda: self._training_loss(data))  # a batch, of tensors
 
     def batches(self, data: Any, size: Any = None, seed: int = 0) -> Callable[[Any], Any]:
         """Mini-batches as the model reads them: a function from the step to its batch.
@@ -172,7 +177,10 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         """
         X = self.at(Xnew, replica)
         outputs = range(len(self.names)) if output is None else [self.index(output)]
-        f = self._told(X, given)._predict_f(X, outputs, full_cov)
+        told = self._told(X, given)
+        if told is not self or not self.compiles:
+            return self._f_units(told._predict_f(X, outputs, full_cov), outputs)
+        f = repeated(lambda: self._predict_f(X, outputs, full_cov))
         return self._f_units(f, outputs)
 
     @check_shapes("return.mean: [N, T]", "return.var: [N, T]")
@@ -195,7 +203,10 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
             given: see `predict_f`; a target that is given is predicted as itself, with variance 0.
         """
         X, outputs = self.at(Xnew, replica), self._wanted(output)
-        return self._y_units(self._told(X, given)._predict_y(X, outputs), outputs)
+        told = self._told(X, given)
+        if told is not self or not self.compiles:
+            return self._y_units(told._predict_y(X, outputs), outputs)
+        return self._y_units(repeated(lambda: self._predict_y(X, outputs)), outputs)
 
     def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target, noise included: `[N_d]` for each output

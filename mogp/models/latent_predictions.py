@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from mogp.compiling import repeated
 from mogp.data import MultiOutputData
-from mogp.data.padded import PaddedSource
+from mogp.data.padded import PaddedBatch, PaddedSource
 from mogp.data.replicas import replica_numbers
 from mogp.inducing import ReplicaPoints
 from mogp.kernels import KernelStack
@@ -34,6 +35,7 @@ _MOST_JOINT = 4096
 class PredictsLatents(ReplicatedMOGP):
     """The half of `LatentMOGP` that predicts; the other half has the parameters and the bound."""
 
+    compiles = True
     kernels: KernelStack
     inducing: ReplicaPoints
     likelihood: Any
@@ -131,15 +133,19 @@ class PredictsLatents(ReplicatedMOGP):
         """
         source = PaddedSource(data)
         batch = source(0)
-        latents, likelihood = self._of(batch.outputs)
-        f, weights = over_latents(*at_rows(self._at, batch), latents, self.nodes)
-        Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
-        density = on_rows(likelihood, "predict_log_density", f, Y)
-        mixed = tf.reduce_logsumexp(density + tf.math.log(weights)[:, None], 1)
+        mixed = repeated(lambda: self._densities(batch))
         return {
             name: mixed[d, :size]
             for d, (name, size) in enumerate(zip(self.names, source.sizes, strict=True))
         }
+
+    def _densities(self, batch: PaddedBatch) -> tf.Tensor:
+        """Log predictive densities of padded rows, `[D, N]`."""
+        latents, likelihood = self._of(batch.outputs)
+        f, weights = over_latents(*at_rows(self._at, batch), latents, self.nodes)
+        Y = tf.broadcast_to(batch.Y[:, None], tf.shape(f.mean))
+        density = on_rows(likelihood, "predict_log_density", f, Y)
+        return tf.reduce_logsumexp(density + tf.math.log(weights)[:, None], 1)
 
     def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
         """A latent variable for each output, then curves of all of them together."""

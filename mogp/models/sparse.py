@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 
+from mogp.compiling import repeated
 from mogp.data import Array, MultiOutputData, Names, Scaling, Schema
 from mogp.data.batches import Batch, OutputBatch
 from mogp.data.labels import LabelData
@@ -80,6 +81,8 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
       likelihood  Gaussian
       units       those of the data
     """
+
+    compiles = True
 
     def __init__(
         self,
@@ -371,6 +374,11 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
     def _log_densities(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         self.likelihood.check(data)
         batch = data.full()
+        each = repeated(lambda: self._densities(batch))
+        return dict(zip(self.names, each, strict=True))
+
+    def _densities(self, batch: Batch) -> list[tf.Tensor]:
+        """Log predictive densities of each output, `[N_d]`."""
         conditional = self.noiseless(batch.X)
         found: dict[int, tf.Tensor] = {}
         for group in groups(self.likelihood.likelihoods):
@@ -387,4 +395,4 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
             X, Y = self._inputs_of(group, batch, own, f), tf.concat([o.Y for o in own], 0)
             densities = group.likelihood(sizes).predict_log_density(X, f.mean, f.var, Y)
             found |= dict(zip(group.outputs, tf.split(densities, sizes), strict=True))
-        return {name: found[d] for d, name in enumerate(self.names)}
+        return [found[d] for d in range(len(self.names))]
