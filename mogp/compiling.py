@@ -136,8 +136,9 @@ class _Graph:
         xla: bool,
         form: Form,
     ) -> None:
-        traced = tf.function(function, jit_compile=xla, autograph=False)
-        self._call = traced.get_concrete_function(*signature)
+        # As it would be called: TensorFlow would make arguments of its defaults.
+        called = tf.function(lambda *given: function(*given), jit_compile=xla, autograph=False)
+        self._call = called.get_concrete_function(*signature)
         self.size = form.size
         place = {id(leaf): i for i, leaf in enumerate(form.leaves)}
         # Small tensors that the walk did not meet (a transform's, say) are constants of the graph.
