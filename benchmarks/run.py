@@ -21,6 +21,7 @@ from common import REPEATS, Result
 
 BENCHMARKS = (
     "lmc_step",
+    "restarts",
     "optimizer_step",
     "batch_growth",
     "class_growth",

@@ -403,6 +403,27 @@ def test_a_killed_sweep_resumes_to_the_table_of_an_undisturbed_one(tmp_path):
     assert [len(list(calls.glob(f"{x}-*"))) for x in kept] == [1] * len(kept)
 
 
+def test_a_worker_keeps_its_process_and_traces_models_of_one_form_once(tmp_path):
+    def fitted(seed):
+        import mogp
+        from mogp import MultiOutputData, compiling
+        from mogp.likelihoods import Gaussian
+        from mogp.models import hetmogp_lmc
+
+        traced, graph = [], compiling._Graph.__init__
+        compiling._Graph.__init__ = lambda self, *given: (traced.append(1), graph(self, *given))[1]
+        x = np.random.default_rng(seed).uniform(size=300)
+        data = MultiOutputData.from_arrays(x, np.sin(6 * x))
+        model = hetmogp_lmc(data, [Gaussian()], inducing=5, seed=seed)
+        mogp.fit(model, data, steps=3, batch_size=10, seed=seed, progress=False)
+        compiling._Graph.__init__ = graph
+        return {"traced": len(traced), "process": os.getpid()}
+
+    table = sweep(fitted, {"seed": [0, 1, 2, 3]}, cache=tmp_path, workers=1, progress=False)
+    assert table.process.nunique() == 1
+    assert sorted(table.traced) == [0, 0, 0, 1]
+
+
 def test_runs_go_to_the_scheduler_whose_address_is_given(tmp_path, monkeypatch):
     from dask.distributed import LocalCluster
 

@@ -119,6 +119,8 @@ class Regression(gpflow.Module):
         )
         if name not in _COMPILED:
             _COMPILED[name] = _compile(self.kernel, sparse=self.Z is not None, dtype=dtype)
+            if len(_COMPILED) > _MOST_COMPILED:
+                del _COMPILED[next(iter(_COMPILED))]
         return _COMPILED[name]
 
     # --- prediction
@@ -316,6 +318,7 @@ class LogSearch(Search):
 
 
 _COMPILED: dict[Any, Callable[..., tf.Tensor]] = {}
+_MOST_COMPILED = 32
 
 
 def _compile(kernel: Kernel, sparse: bool, dtype: tf.DType) -> Callable[..., tf.Tensor]:
