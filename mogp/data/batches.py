@@ -16,7 +16,8 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from mogp.data import MultiOutputData, Output
+from mogp.data import MultiOutputData
+from mogp.data.drawn import Drawn, OutputBatch, OutputTables
 from mogp.data.labels import LabelData, Matrix, is_sparse
 from mogp.data.shuffle import handed, shuffled
 
@@ -77,37 +78,12 @@ class Labels(NamedTuple):
     count: tf.Tensor
 
 
-class OutputBatch(NamedTuple):
-    """Rows of one output; `B_d = 0` if it has none.
-
-    Attributes:
-        rows: `[B_d]` positions in `Batch.X`; None means all of them, in order.
-        ids: `[B_d]` row numbers of the input matrix of the data.
-        Y: `[B_d, T_d]` targets, or the `Labels` of the rows.
-        observed: `[B_d, T_d]` which targets count; None for labels, which are all observed.
-        weight: `[B_d]` what a row counts in the data term: `N_d / B_d`, and 0 where the output was
-            not observed.
-        replica: `[B_d]` replica numbers, or None.
-
-    >>> data = MultiOutputData.from_arrays([5.0, 6.0], [[1.0, np.nan], [2.0, 3.0]])
-    >>> data.full().outputs[1].rows.numpy(), data.full().outputs[1].Y.numpy()
-    (array([1]), array([[3.]]))
-    """
-
-    rows: tf.Tensor | None
-    ids: tf.Tensor
-    Y: Any
-    observed: tf.Tensor | None
-    weight: tf.Tensor
-    replica: tf.Tensor | None
-
-
 class Batch(NamedTuple):
     """Inputs, and, for every output, its rows among them.
 
     Attributes:
         X: `[B, P]`, a tensor or a `tf.SparseTensor`.
-        outputs: `D` of them.
+        outputs: `D` of them; `together` reads several at once.
 
     >>> batch = MultiOutputData.from_arrays([5.0, 6.0], np.ones((2, 3))).full()
     >>> batch.X.shape.as_list(), len(batch.outputs)
@@ -115,7 +91,7 @@ class Batch(NamedTuple):
     """
 
     X: tf.Tensor | tf.SparseTensor
-    outputs: tuple[OutputBatch, ...]
+    outputs: Sequence[OutputBatch]
 
 
 def full_batch(data: MultiOutputData) -> Batch:
@@ -127,22 +103,9 @@ def full_batch(data: MultiOutputData) -> Batch:
     >>> full_batch(MultiOutputData.from_arrays([5.0, 6.0], [1.0, 2.0])).outputs[0].weight.numpy()
     array([1., 1.])
     """
-    dtype = gpflow.default_float()
-    everything = np.arange(len(data.X))
-    outputs = []
-    for o in data.outputs:
-        rows = None if np.array_equal(o.rows, everything) else tf.constant(o.rows, tf.int64)
-        outputs.append(
-            OutputBatch(
-                rows=rows,
-                ids=tf.constant(o.rows, tf.int64),
-                Y=tf.constant(o.Y, dtype),
-                observed=tf.constant(o.observed),
-                weight=tf.ones(len(o), dtype),
-                replica=None if o.replica is None else tf.constant(o.replica, tf.int64),
-            )
-        )
-    return Batch(tf.constant(data.X, dtype), tuple(outputs))
+    tables = OutputTables(data.outputs, len(data.X))
+    drawn = Drawn(tables, data.sizes, [1.0] * data.num_outputs)
+    return Batch(tf.constant(data.X, gpflow.default_float()), drawn)
 
 
 class BatchSource:
@@ -181,13 +144,9 @@ class BatchSource:
         self.sizes = _sizes(data, size)
         self._full = data.full() if self.sizes is None else None
         self._joint = isinstance(size, int | np.integer) and data.shares_inputs
-        dtype = gpflow.default_float()
         if self._full is None:
-            self._X = tf.constant(data.X, dtype)
-            self._tables = [
-                _table(o, len(data.X) if self._joint and len(o) else None, dtype)
-                for o in data.outputs
-            ]
+            self._X = tf.constant(data.X, gpflow.default_float())
+            self._tables = OutputTables(data.outputs, len(data.X), spread=self._joint)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -206,25 +165,16 @@ class BatchSource:
         step = tf.cast(step, tf.int64)
         if self._joint:
             picked = self._draw(step, self.sizes[:1], [self._rows])
-            scale = self._rows / self.sizes[0]
-            nothing = picked[:0]
-            outputs = [
-                table.batch(picked, None, picked, scale)
-                if n
-                else table.batch(nothing, nothing, nothing, 0.0)
-                for table, n in zip(self._tables, self._own_rows, strict=True)
-            ]
-            return Batch(tf.gather(self._X, picked), tuple(outputs))
-        outputs, ids, start = [], [], 0
-        drawn = tf.split(self._draw(step, self.sizes, self._own_rows), self.sizes)
-        for table, picked, size, total in zip(
-            self._tables, drawn, self.sizes, self._own_rows, strict=True
-        ):
-            ids.append(tf.gather(table.rows, picked))
-            rows = tf.range(start, start + size, dtype=tf.int64)
-            outputs.append(table.batch(picked, rows, ids[-1], total / size if size else 0.0))
-            start += size
-        return Batch(tf.gather(self._X, tf.concat(ids, 0)), tuple(outputs))
+            sizes = [self.sizes[0] if n else 0 for n in self._own_rows]
+            scale = [self._rows / self.sizes[0]] * len(sizes)
+            drawn = Drawn(self._tables, sizes, scale, picked, shared=True)
+            return Batch(tf.gather(self._X, picked), drawn)
+        picked = self._draw(step, self.sizes, self._own_rows)
+        scale = [
+            n / size if size else 0.0 for n, size in zip(self._own_rows, self.sizes, strict=True)
+        ]
+        drawn = Drawn(self._tables, self.sizes, scale, picked)
+        return Batch(tf.gather(self._X, drawn.ids), drawn)
 
     def _draw(self, step: tf.Tensor, sizes: Sequence[int], totals: Sequence[int]) -> tf.Tensor:
         """`sizes[d]` rows of the `totals[d]` of each output `d`, one output after the other."""
@@ -316,50 +266,6 @@ def _ragged(starts: tf.Tensor, picked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor,
     row = tf.repeat(tf.range(tf.shape(count, tf.int64)[0]), count)
     offset = tf.range(tf.reduce_sum(count)) - tf.gather(tf.cumsum(count, exclusive=True), row)
     return row, tf.gather(first, row) + offset, count
-
-
-class _Table(NamedTuple):
-    rows: tf.Tensor
-    Y: tf.Tensor
-    observed: tf.Tensor
-    present: tf.Tensor
-    replica: tf.Tensor | None
-
-    def batch(
-        self, picked: tf.Tensor, rows: tf.Tensor | None, ids: tf.Tensor, scale: float
-    ) -> OutputBatch:
-        present = tf.gather(self.present, picked)
-        return OutputBatch(
-            rows=rows,
-            ids=ids,
-            Y=tf.gather(self.Y, picked),
-            observed=tf.gather(self.observed, picked),
-            weight=present * tf.constant(scale, present.dtype),
-            replica=None if self.replica is None else tf.gather(self.replica, picked),
-        )
-
-
-def _table(output: Output, spread_over: int | None, dtype: tf.DType) -> _Table:
-    """The output's columns as tensors; `spread_over` lays them out over all rows of the input
-    matrix.
-    """
-    rows, Y, observed, replica = output.rows, output.Y, output.observed, output.replica
-    present = np.ones(len(rows))
-    if spread_over is not None:
-        present = np.zeros(spread_over)
-        present[rows] = 1.0
-        position = np.zeros(spread_over, np.int64)
-        position[rows] = np.arange(len(rows))
-        Y, observed = Y[position], observed[position] & (present[:, None] > 0)
-        replica = None if replica is None else replica[position]
-        rows = np.arange(spread_over)
-    return _Table(
-        rows=tf.constant(rows, tf.int64),
-        Y=tf.constant(Y, dtype),
-        observed=tf.constant(observed),
-        present=tf.constant(present, dtype),
-        replica=None if replica is None else tf.constant(replica, tf.int64),
-    )
 
 
 def _sizes(

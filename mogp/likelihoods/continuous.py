@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from math import log, pi
-from typing import ClassVar
+from functools import cache
+from math import log, pi, sqrt
+from typing import Any, ClassVar
 
 import gpflow
 import numpy as np
@@ -11,6 +12,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 from check_shapes import check_shapes, inherit_check_shapes
 from gpflow.base import MeanAndVariance, TensorType
+from gpflow.likelihoods import ScalarLikelihood
+from gpflow.likelihoods.base import DEFAULT_NUM_GAUSS_HERMITE_POINTS
+from gpflow.quadrature import NDiagGHQuadrature
 from numpy.typing import ArrayLike
 from tensorflow_probability import distributions as tfd
 
@@ -47,9 +51,29 @@ class Gaussian(gpflow.likelihoods.Gaussian):
     function_labels: ClassVar[tuple[str, ...]] = ("mean",)
 
     def __init__(self, variance: ArrayLike = 1.0, *, trainable: bool = True) -> None:
-        super().__init__(variance=variance)
+        # GPflow's constructor, but for what all such likelihoods can share (there may be thousands)
+        # and for a transform that is one bijector, not a chain of two.
+        ScalarLikelihood.__init__(self, quadrature=_line(gpflow.default_float()))
+        self.variance_lower_bound = gpflow.config.default_likelihood_positive_minimum()
+        self.scale_lower_bound = sqrt(self.variance_lower_bound)
+        transform = _above(self.variance_lower_bound, gpflow.default_float())
+        self.variance = gpflow.Parameter(variance, transform=transform, trainable=trainable)
+        self.scale = None
         self.latent_dim = self.observation_dim = 1
-        gpflow.set_trainable(self.variance, trainable)
+
+
+@cache
+def _line(dtype: type[np.floating[Any]]) -> NDiagGHQuadrature:
+    """The quadrature of GPflow's likelihoods of one function."""
+    with tf.init_scope():
+        return NDiagGHQuadrature(1, DEFAULT_NUM_GAUSS_HERMITE_POINTS)
+
+
+@cache
+def _above(lower: float, dtype: type[np.floating[Any]]) -> tfp.bijectors.Bijector:
+    """What brings numbers above a bound: softplus, and the bound."""
+    with tf.init_scope():
+        return tfp.bijectors.Softplus(low=dtype(lower))
 
 
 class HeteroscedasticGaussian(DistributionLikelihood):

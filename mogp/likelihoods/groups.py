@@ -12,6 +12,7 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood, ScalarLikelihood
 from gpflow.quadrature import GaussianQuadrature
 
+from mogp.data.drawn import each_row
 from mogp.kernels.stack import stacked
 from mogp.likelihoods.base import DistributionLikelihood, ReadsFunctions
 from mogp.modules import own_parameters, with_tensors
@@ -40,8 +41,8 @@ class Group(NamedTuple):
             return first.merged(self.members, sizes)
         # The formulas of the class read tensors `[N, 1]` as they would read a scalar.
         by_row = {
-            f".{name}": tf.repeat(
-                stacked([getattr(member, name) for member in self.members]), tf.stack(sizes)
+            f".{name}": each_row(
+                stacked([getattr(member, name) for member in self.members]), sizes
             )[:, None]
             for name in sorted(own_parameters(first))
         }

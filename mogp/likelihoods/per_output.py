@@ -70,6 +70,7 @@ class PerOutput(gpflow.base.Module):
         self.latent_dims: tuple[int, ...] = tuple(
             likelihood.latent_dim or 1 for likelihood in self.likelihoods
         )
+        self._ends: tuple[int, ...] = tuple(accumulate(self.latent_dims))
 
     @property
     def num_functions(self) -> int:
@@ -78,8 +79,7 @@ class PerOutput(gpflow.base.Module):
 
     def functions(self, d: int) -> range:
         """The numbers of the latent functions that output $d$ owns."""
-        ends = list(accumulate(self.latent_dims))
-        return range(ends[d] - self.latent_dims[d], ends[d])
+        return range(self._ends[d] - self.latent_dims[d], self._ends[d])
 
     def function_names(self, output_names: Sequence[str]) -> list[str]:
         """A name such as "price/log variance" for each of the $J$ functions."""

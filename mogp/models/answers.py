@@ -15,9 +15,10 @@ import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 
 from mogp.data import Array
-from mogp.likelihoods import PerOutput, ReadsFunctions, sample_y
+from mogp.likelihoods import PerOutput, sample_y
+from mogp.likelihoods.groups import Group, groups
 from mogp.models.given import Predictor, settled
-from mogp.models.row_shapes import dense, reads_jointly, tiled
+from mogp.models.row_shapes import dense, outputs_first, reads_jointly, tiled
 from mogp.priors import Conditional, Informed, Known, Marginals, View, independent_functions
 
 
@@ -62,18 +63,37 @@ class LikelihoodPredictor(Predictor):
 
     def _predict_y(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
         conditional = self.noiseless(X)
-        parts = [self._moments(X, conditional, d) for d in outputs]
-        return Marginals(*(tf.concat(list(same), -1) for same in zip(*parts, strict=True)))
+        found: dict[int, Marginals] = {}
+        for group in groups([self.likelihood.likelihoods[d] for d in outputs]):
+            own = [outputs[i] for i in group.outputs]
+            found |= zip(own, self._moments(X, conditional, own, group), strict=True)
+        each = [found[d] for d in outputs]
+        return Marginals(*(tf.concat(list(same), -1) for same in zip(*each, strict=True)))
 
-    def _moments(self, X: tf.Tensor, conditional: Conditional, output: int) -> Marginals:
-        """Mean and variance of the targets of one output."""
-        likelihood = self.likelihood.likelihoods[output]
-        functions = self.likelihood.functions(output)
-        if isinstance(likelihood, ReadsFunctions):
-            view = View(conditional, functions.start, len(functions), None)
-            return Marginals(*likelihood.predictive(view))
-        f = conditional.marginals(functions)
-        return Marginals(*likelihood.predict_mean_and_var(X, f.mean, f.var))
+    def _moments(
+        self, X: tf.Tensor, conditional: Conditional, outputs: Sequence[int], group: Group
+    ) -> list[Marginals]:
+        """Mean and variance of the targets of outputs with like likelihoods."""
+        own = [self.likelihood.functions(d) for d in outputs]
+        if group.reads_functions:
+            views = [View(conditional, one.start, len(one), None) for one in own]
+            pairs = zip(group.members, views, strict=True)
+            return [Marginals(*likelihood.predictive(view)) for likelihood, view in pairs]
+        f = conditional.marginals(self._functions(outputs))
+        mean, var = (outputs_first(a, len(outputs)) for a in f)
+        if len(outputs) > 1:
+            X = tf.zeros([tf.shape(mean)[0], 0], mean.dtype)
+        likelihood = group.likelihood([f.mean.shape[0]] * len(outputs))
+        y = likelihood.predict_mean_and_var(X, mean, var)
+        parts = (tf.split(a, len(outputs)) for a in y)
+        return [Marginals(*one) for one in zip(*parts, strict=True)]
+
+    def _counted_with(self, output: int) -> Sequence[int]:
+        """Outputs whose predictions have as many columns as those of this one."""
+        for group in groups(self.likelihood.likelihoods):
+            if output in group.outputs and not group.reads_functions:
+                return group.outputs
+        return [output]
 
     def _draw_f(self, X: tf.Tensor, outputs: Sequence[int], samples: int, seed: int) -> tf.Tensor:
         conditional = self.condition(dense(X), full_cov=True)
@@ -159,10 +179,15 @@ class ToldPredictor(LikelihoodPredictor):
         apart, joint = (self._model.noiseless(self._X, full_cov=full) for full in (False, True))
         return Informed(apart, joint, self._where, noise)
 
-    def _moments(self, X: tf.Tensor, conditional: Conditional, output: int) -> Marginals:
-        mean, var = super()._moments(X, conditional, output)
-        known = self._known.get(output)
-        return Marginals(settled(mean, known), settled(var, None if known is None else 0 * known))
+    def _moments(
+        self, X: tf.Tensor, conditional: Conditional, outputs: Sequence[int], group: Group
+    ) -> list[Marginals]:
+        found = []
+        for d, y in zip(outputs, super()._moments(X, conditional, outputs, group), strict=True):
+            known = self._known.get(d)
+            certain = None if known is None else 0 * known
+            found.append(Marginals(settled(y.mean, known), settled(y.var, certain)))
+        return found
 
     def _noisy(self, X: tf.Tensor, F: tf.Tensor, output: int, seed: Sequence[int]) -> tf.Tensor:
         return settled(super()._noisy(X, F, output, seed), self._known.get(output))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 import tensorflow as tf
 from check_shapes import check_shapes
+from gpflow.config import default_float
 from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from gpflow.utilities import parameter_dict
 
@@ -101,6 +102,13 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         if not isinstance(data, tuple):
             return self._training_loss(data)
         return repeated(lambda: self._training_loss(data))  # a batch, of tensors
+
+    def log_prior_density(self) -> tf.Tensor:
+        """Log density of the priors that trainable parameters have."""
+        trained = self.trainable_parameters
+        densities = [p.log_prior_density() for p in trained if p.prior is not None]
+        dtype = trained[0].dtype if trained else default_float()
+        return tf.add_n(densities) if densities else tf.zeros([], dtype)
 
     def batches(self, data: Any, size: Any = None, seed: int = 0) -> Callable[[Any], Any]:
         """Mini-batches as the model reads them: a function from the step to its batch.
@@ -356,6 +364,10 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     @abstractmethod
     def _log_densities(self, data: Any) -> dict[str, tf.Tensor]:
         """Log predictive density of every observed target of scaled data, by name."""
+
+    def _counted_with(self, output: int) -> Sequence[int]:
+        """Outputs whose predictions have as many columns as those of this one."""
+        return [output]
 
     def _y_units(self, y: Marginals, outputs: Sequence[int]) -> Marginals:
         """Mean and variance of targets in the units of the data."""

@@ -16,6 +16,7 @@ from scipy.special import expit, log_expit
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.batches import Batch
+from mogp.data.drawn import together
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.kernels import parameters_read_once
 from mogp.likelihoods.logistic import log_expected_sigmoid
@@ -137,7 +138,9 @@ class LabelMOGP(SparseMOGP):
             total = -self.kl_weight * self.kl(factors)
             for own in self._parts(self.scaled(data)):
                 batch = own.full()
-                view = self._view(self.condition(batch.X, factors), [0], batch.outputs)
+                view = self._view(
+                    self.condition(batch.X, factors), [0], together(batch.outputs, [0])
+                )
                 total += tf.reduce_sum(likelihood.over_all(view, batch.outputs[0].Y))
             return total
 

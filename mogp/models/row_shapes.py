@@ -4,8 +4,6 @@ functions and targets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 from gpflow.likelihoods import Likelihood
 
@@ -36,8 +34,6 @@ def outputs_first(values: tf.Tensor, outputs: int) -> tf.Tensor:
     return tf.reshape(tf.transpose(split, [1, 0, 2]), [-1, values.shape[1] // outputs])
 
 
-def targets(own: Sequence[OutputBatch]) -> Targets:
-    """The targets of outputs one after the other."""
-    if len(own) == 1:
-        return Targets(own[0].Y, own[0].observed, own[0].ids)
-    return Targets(*(tf.concat([getattr(o, name) for o in own], 0) for name in Targets._fields))
+def targets(own: OutputBatch) -> Targets:
+    """The targets of some rows."""
+    return Targets(own.Y, own.observed, own.ids)

@@ -5,7 +5,6 @@ likelihoods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from gpflow.likelihoods import Likelihood
 from mogp.compiling import repeated
 from mogp.data import Array, MultiOutputData, Names, Scaling, Schema
 from mogp.data.batches import Batch, OutputBatch
+from mogp.data.drawn import Together, each_row, together
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
 from mogp.kernels import parameters_read_once
@@ -167,12 +167,11 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
     def data_terms(self, data: Batch | MultiOutputData | LabelData) -> tf.Tensor:
         """The expected log-likelihood of each output, scaled to all its rows, `[D]`."""
         batch = self._batch(data)
-        terms: dict[int, tf.Tensor] = {}
+        terms = tf.zeros(len(self.names), batch.X.dtype)
         for outputs, weighted in self._expectations(batch, self.factors()):
-            sizes = [tf.shape(batch.outputs[d].weight)[0] for d in outputs]
-            for d, own in zip(outputs, tf.split(weighted, sizes), strict=True):
-                terms[d] = tf.reduce_sum(own)
-        return tf.stack([terms[d] for d in range(len(self.names))])
+            own = together(batch.outputs, outputs).sums(weighted)
+            terms = tf.tensor_scatter_nd_update(terms, np.array(outputs)[:, None], own)
+        return terms
 
     def _expectations(
         self, batch: Batch, factors: Factors
@@ -182,65 +181,53 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         """
         functions = self.condition(batch.X, factors)
         for group in groups(self.likelihood.likelihoods):
-            own = [batch.outputs[d] for d in group.outputs]
-            sizes = [tf.shape(o.weight)[0] for o in own]
-            weight = tf.concat([o.weight for o in own], 0)
+            rows = together(batch.outputs, group.outputs)
+            own = rows.own
             if group.reads_functions:
-                view = self._view(functions, group.outputs, own)
-                yield (
-                    group.outputs,
-                    weight * group.likelihood(sizes).expectations(view, targets(own)),
-                )
-                continue
-            f = self._marginals(functions, group, own)
-            X = self._inputs_of(group, batch, own, f)
-            Y = tf.concat([o.Y for o in own], 0)
-            expected = group.likelihood(sizes).variational_expectations(X, f.mean, f.var, Y)
-            yield group.outputs, weight * expected
+                view = self._view(functions, group.outputs, rows)
+                expected = group.likelihood(rows.sizes).expectations(view, targets(own))
+            else:
+                f = self._marginals(functions, group.outputs, rows)
+                X = self._inputs_of(group, batch, own, f)
+                likelihood = group.likelihood(rows.sizes)
+                expected = likelihood.variational_expectations(X, f.mean, f.var, own.Y)
+            yield group.outputs, own.weight * expected
 
     @staticmethod
-    def _inputs_of(
-        group: Group, batch: Batch, own: Sequence[OutputBatch], f: Marginals
-    ) -> tf.Tensor:
+    def _inputs_of(group: Group, batch: Batch, own: OutputBatch, f: Marginals) -> tf.Tensor:
         """Inputs `[rows of all outputs, P]` for a likelihood that may read them, without columns
         for others.
         """
-        if group.reads_inputs:
-            return tf.concat(
-                [batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0
-            )
-        return tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
+        if not group.reads_inputs:
+            return tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
+        if own.rows is not None:
+            return tf.gather(batch.X, own.rows)
+        return tf.tile(batch.X, [len(group.outputs), 1])
 
     def _marginals(
-        self, functions: Conditional, group: Group, own: Sequence[OutputBatch]
+        self, functions: Conditional, outputs: Sequence[int], rows: Together
     ) -> Marginals:
-        """Marginals `[rows of all outputs, J_d]` of a group: in one mixing where its outputs share
-        all rows.
-        """
-        ranges = [self.likelihood.functions(d) for d in group.outputs]
-        adjacent = all(a.stop == b.start for a, b in pairwise(ranges))
-        if adjacent and all(o.rows is None for o in own):
-            f = functions.marginals(range(ranges[0].start, ranges[-1].stop))
-            return Marginals(*(outputs_first(a, len(ranges)) for a in f))
-        parts = [functions.marginals(r, o.rows) for r, o in zip(ranges, own, strict=True)]
-        return Marginals(
-            tf.concat([p.mean for p in parts], 0), tf.concat([p.var for p in parts], 0)
-        )
+        """Marginals `[rows of all outputs, J_d]` of outputs with as many functions each."""
+        if rows.own.rows is None:
+            f = functions.marginals(self._functions(outputs))
+            return Marginals(*(outputs_first(a, len(outputs)) for a in f))
+        first = self.likelihood.functions(outputs[0])
+        if len(outputs) == 1:
+            return functions.marginals(first, rows.own.rows)
+        starts = [self.likelihood.functions(d).start for d in outputs]
+        own = each_row(tf.constant(starts, tf.int64), rows.sizes)[:, None] + np.arange(len(first))
+        return functions.marginals(own, rows.own.rows)
 
-    def _view(
-        self, functions: Conditional, outputs: Sequence[int], own: Sequence[OutputBatch]
-    ) -> View:
+    def _view(self, functions: Conditional, outputs: Sequence[int], rows: Together) -> View:
         """The functions of each output at its rows, the outputs one after the other."""
         ranges = [self.likelihood.functions(d) for d in outputs]
         if len(outputs) == 1:
-            return View(functions, ranges[0].start, len(ranges[0]), own[0].rows)
-        sizes = [tf.shape(o.weight)[0] for o in own]
-        rows = [
-            tf.range(tf.cast(n, tf.int64)) if o.rows is None else o.rows
-            for o, n in zip(own, sizes, strict=True)
-        ]
-        first = tf.repeat(tf.constant([r.start for r in ranges], tf.int64), tf.stack(sizes))
-        return View(functions, first, max(map(len, ranges)), tf.concat(rows, 0))
+            return View(functions, ranges[0].start, len(ranges[0]), rows.own.rows)
+        where = rows.own.rows
+        if where is None:
+            where = tf.tile(tf.range(tf.cast(rows.sizes[0], tf.int64)), [len(outputs)])
+        first = each_row(tf.constant([r.start for r in ranges], tf.int64), rows.sizes)
+        return View(functions, first, max(map(len, ranges)), where)
 
     def before_step(self) -> Callable[[Batch], None] | None:
         """`update_local`, where a likelihood stores something for each row."""
@@ -257,9 +244,9 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
             return
         functions = self.condition(batch.X)
         for d in self.local:
-            own = batch.outputs[d]
+            rows = together(batch.outputs, [d])
             self.likelihood.likelihoods[d].update_local(
-                self._view(functions, [d], [own]), targets([own])
+                self._view(functions, [d], rows), targets(rows.own)
             )
 
     @property
@@ -382,17 +369,16 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         conditional = self.noiseless(batch.X)
         found: dict[int, tf.Tensor] = {}
         for group in groups(self.likelihood.likelihoods):
-            own = [batch.outputs[d] for d in group.outputs]
             if group.reads_functions:
-                for d, rows in zip(group.outputs, own, strict=True):
+                for d in group.outputs:
+                    rows = together(batch.outputs, [d])
+                    view = self._view(conditional, [d], rows)
                     likelihood = self.likelihood.likelihoods[d]
-                    found[d] = likelihood.log_density(
-                        self._view(conditional, [d], [rows]), targets([rows])
-                    )
+                    found[d] = likelihood.log_density(view, targets(rows.own))
                 continue
-            sizes = [tf.shape(o.weight)[0] for o in own]
-            f = self._marginals(conditional, group, own)
-            X, Y = self._inputs_of(group, batch, own, f), tf.concat([o.Y for o in own], 0)
-            densities = group.likelihood(sizes).predict_log_density(X, f.mean, f.var, Y)
-            found |= dict(zip(group.outputs, tf.split(densities, sizes), strict=True))
+            rows = together(batch.outputs, group.outputs)
+            f = self._marginals(conditional, group.outputs, rows)
+            X, likelihood = self._inputs_of(group, batch, rows.own, f), group.likelihood(rows.sizes)
+            densities = likelihood.predict_log_density(X, f.mean, f.var, rows.own.Y)
+            found |= dict(zip(group.outputs, tf.split(densities, rows.sizes), strict=True))
         return [found[d] for d in range(len(self.names))]

@@ -47,7 +47,8 @@ def target_count(model: MOGP, output: int) -> int:
     known = _target_counts.setdefault(model, {})
     if output not in known:
         nothing = tf.zeros([0, model.input_dim + model.has_replicas], gpflow.default_float())
-        known[output] = int(model._predict_y(nothing, [output]).mean.shape[-1])
+        count = int(model._predict_y(nothing, [output]).mean.shape[-1])
+        known |= dict.fromkeys(model._counted_with(output), count)
     return known[output]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from mogp.optimizers.base import Evaluation, GradientOptimizer
@@ -55,14 +56,10 @@ class Adam(GradientOptimizer):
         self.lazy = lazy
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:
-        self._m = [tf.Variable(tf.zeros_like(v), trainable=False) for v in variables]
-        self._v = [tf.Variable(tf.zeros_like(v), trainable=False) for v in variables]
+        self._m = [_zeros(v.shape, v.dtype) for v in variables]
+        self._v = [_zeros(v.shape, v.dtype) for v in variables]
         self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        rows = [v.shape[:1] if self.lazy else [0] for v in variables]
-        self._visits = [
-            tf.Variable(tf.zeros(n, v.dtype), trainable=False)
-            for n, v in zip(rows, variables, strict=True)
-        ]
+        self._visits = [_zeros(v.shape[:1], v.dtype) for v in variables] if self.lazy else []
 
     def apply(self, seen: Evaluation) -> None:
         """One Adam update."""
@@ -81,10 +78,10 @@ class Adam(GradientOptimizer):
             d: {k: tf.cast(x, d) for k, x in exact.items()}
             for d in {v.dtype for v in self._trained}
         }
-        state = zip(self._trained, self._m, self._v, self._visits, seen.gradients, strict=True)
-        for variable, m, v, visits, gradient in state:
+        state = zip(self._trained, self._m, self._v, seen.gradients, strict=True)
+        for i, (variable, m, v, gradient) in enumerate(state):
             if self.lazy and isinstance(gradient, tf.IndexedSlices):
-                self._some_rows(variable, m, v, visits, gradient, cast[variable.dtype])
+                self._some_rows(variable, m, v, self._visits[i], gradient, cast[variable.dtype])
             elif gradient is not None:
                 tf.raw_ops.ResourceApplyAdam(
                     var=variable.handle,
@@ -120,4 +117,8 @@ class Adam(GradientOptimizer):
     @property
     def variables(self) -> Sequence[tf.Variable]:
         """Step counter and moments."""
-        return [self._steps, *self._m, *self._v, *(self._visits if self.lazy else ())]
+        return [self._steps, *self._m, *self._v, *self._visits]
+
+
+def _zeros(shape: tf.TensorShape, dtype: tf.DType) -> tf.Variable:
+    return tf.Variable(np.zeros(shape, dtype.as_numpy_dtype), trainable=False)

@@ -67,7 +67,7 @@ def test_neighbours_do_not_stay_neighbours():
 
 
 def flat(batch) -> list[np.ndarray]:
-    return [np.asarray(t) for t in tf.nest.flatten(batch)]
+    return [np.asarray(t) for t in tf.nest.flatten((batch.X, tuple(batch.outputs)))]
 
 
 @pytest.mark.parametrize("size", [4, {"full": 5, "gaps": 2, "own": 3}])

@@ -27,7 +27,7 @@ def separate() -> MultiOutputData:
 
 
 def flat(batch) -> list[np.ndarray]:
-    return [np.asarray(t) for t in tf.nest.flatten(batch) if t is not None]
+    return [np.asarray(t) for t in tf.nest.flatten((batch.X, tuple(batch.outputs))) if t is not None]
 
 
 # ---------------------------------------------------------------------------------------------------- builders
