@@ -27,7 +27,9 @@ __all__ = [
     "LabelBatches",
     "Labels",
     "OutputBatch",
+    "every_row",
     "full_batch",
+    "gather_rows",
     "input_rows",
     "shuffled",
 ]
@@ -106,7 +108,7 @@ class Batch(NamedTuple):
     """Inputs, and, for every output, its rows among them.
 
     Attributes:
-        X: `[B, P]`, a tensor or a `tf.SparseTensor`.
+        X: `[B, P]`, a tensor, or a `tf.SparseTensor` where the data's inputs are sparse.
         outputs: `D` of them.
 
     >>> batch = MultiOutputData.from_arrays([5.0, 6.0], np.ones((2, 3))).full()
@@ -128,7 +130,7 @@ def full_batch(data: MultiOutputData) -> Batch:
     array([1., 1.])
     """
     dtype = gpflow.default_float()
-    everything = np.arange(len(data.X))
+    everything = np.arange(data.X.shape[0])
     outputs = []
     for o in data.outputs:
         rows = None if np.array_equal(o.rows, everything) else tf.constant(o.rows, tf.int64)
@@ -142,7 +144,7 @@ def full_batch(data: MultiOutputData) -> Batch:
                 replica=None if o.replica is None else tf.constant(o.replica, tf.int64),
             )
         )
-    return Batch(tf.constant(data.X, dtype), tuple(outputs))
+    return Batch(every_row(data.X), tuple(outputs))
 
 
 class BatchSource:
@@ -176,16 +178,16 @@ class BatchSource:
         seed: int = 0,
     ) -> None:
         self.data = data
-        self._rows, self._own_rows = len(data.X), data.sizes
+        self._rows, self._own_rows = data.X.shape[0], data.sizes
         self.seed, self._seed = int(seed), handed(seed)
         self.sizes = _sizes(data, size)
         self._full = data.full() if self.sizes is None else None
         self._joint = isinstance(size, int | np.integer) and data.shares_inputs
         dtype = gpflow.default_float()
         if self._full is None:
-            self._X = tf.constant(data.X, dtype)
+            self._inputs = input_rows(data.X)
             self._tables = [
-                _table(o, len(data.X) if self._joint and len(o) else None, dtype)
+                _table(o, self._rows if self._joint and len(o) else None, dtype)
                 for o in data.outputs
             ]
 
@@ -195,7 +197,7 @@ class BatchSource:
         if self.sizes is None:
             return 1
         if self._joint:
-            return -(-len(self.data.X) // self.sizes[0])
+            return -(-self._rows // self.sizes[0])
         return max(-(-n // b) for n, b in zip(self.data.sizes, self.sizes, strict=True) if b)
 
     def __call__(self, step: tf.Tensor | int) -> Batch:
@@ -214,7 +216,7 @@ class BatchSource:
                 else table.batch(nothing, nothing, nothing, 0.0)
                 for table, n in zip(self._tables, self._own_rows, strict=True)
             ]
-            return Batch(tf.gather(self._X, picked), tuple(outputs))
+            return Batch(self._inputs(picked), tuple(outputs))
         outputs, ids, start = [], [], 0
         drawn = tf.split(self._draw(step, self.sizes, self._own_rows), self.sizes)
         for table, picked, size, total in zip(
@@ -224,7 +226,7 @@ class BatchSource:
             rows = tf.range(start, start + size, dtype=tf.int64)
             outputs.append(table.batch(picked, rows, ids[-1], total / size if size else 0.0))
             start += size
-        return Batch(tf.gather(self._X, tf.concat(ids, 0)), tuple(outputs))
+        return Batch(self._inputs(tf.concat(ids, 0)), tuple(outputs))
 
     def _draw(self, step: tf.Tensor, sizes: Sequence[int], totals: Sequence[int]) -> tf.Tensor:
         """`sizes[d]` rows of the `totals[d]` of each output `d`, one output after the other."""
@@ -297,14 +299,49 @@ def input_rows(X: Matrix) -> Callable[[tf.Tensor], tf.Tensor | tf.SparseTensor]:
         return lambda picked: tf.gather(dense, picked)
     starts, columns = tf.constant(X.indptr, tf.int64), tf.constant(X.indices, tf.int64)
     values, width = tf.constant(X.data, dtype), X.shape[1]
+    return lambda picked: _picked_rows(starts, columns, values, width, picked)
 
-    def rows(picked: tf.Tensor) -> tf.SparseTensor:
-        row, place, count = _ragged(starts, picked)
-        indices = tf.stack([row, tf.gather(columns, place)], 1)
-        shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
-        return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
 
-    return rows
+def gather_rows(X: tf.Tensor | tf.SparseTensor, picked: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
+    """Rows `[B, P]` of a tensor.
+
+    Args:
+        X: `[N, P]`, dense, or sparse with its entries in order.
+        picked: `[B]` row numbers.
+
+    >>> X = tf.sparse.from_dense([[5.0, 0.0], [0.0, 6.0]])
+    >>> tf.sparse.to_dense(gather_rows(X, [1])).numpy().tolist()
+    [[0.0, 6.0]]
+    """
+    if not isinstance(X, tf.SparseTensor):
+        return tf.gather(X, picked)
+    row, column = X.indices[:, 0], X.indices[:, 1]
+    starts = tf.searchsorted(row, tf.range(X.dense_shape[0] + 1), out_type=tf.int64)
+    return _picked_rows(starts, column, X.values, X.shape[1], tf.cast(picked, tf.int64))
+
+
+def _picked_rows(
+    starts: tf.Tensor, columns: tf.Tensor, values: tf.Tensor, width: int, picked: tf.Tensor
+) -> tf.SparseTensor:
+    """Rows of a CSR matrix with `width` columns."""
+    row, place, count = _ragged(starts, picked)
+    indices = tf.stack([row, tf.gather(columns, place)], 1)
+    shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
+    return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
+
+
+def every_row(X: Matrix) -> tf.Tensor | tf.SparseTensor:
+    """All the rows: what `input_rows` has for `0, 1, …`.
+
+    Args:
+        X: `[N, P]`, dense or CSR.
+
+    >>> every_row(np.array([[5.0], [6.0]])).numpy().tolist()
+    [[5.0], [6.0]]
+    """
+    if is_sparse(X):
+        return input_rows(X)(tf.range(X.shape[0], dtype=tf.int64))
+    return tf.constant(X, gpflow.default_float())
 
 
 def _ragged(starts: tf.Tensor, picked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -386,5 +423,5 @@ def _sizes(
     if any(not isinstance(b, int | np.integer) or b < 1 for b in wanted):
         raise ValueError(f"batch sizes must be whole numbers of at least 1, got {wanted}.")
     if isinstance(size, int | np.integer) and data.shares_inputs:
-        return (min(int(size), len(data.X)),) * data.num_outputs
+        return (min(int(size), data.X.shape[0]),) * data.num_outputs
     return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))

@@ -81,6 +81,8 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
       units       those of the data
     """
 
+    reads_sparse = True
+
     def __init__(
         self,
         prior: Prior,
@@ -203,9 +205,8 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         for others.
         """
         if group.reads_inputs:
-            return tf.concat(
-                [batch.X if o.rows is None else tf.gather(batch.X, o.rows) for o in own], 0
-            )
+            X = dense(batch.X)
+            return tf.concat([X if o.rows is None else tf.gather(X, o.rows) for o in own], 0)
         return tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
 
     def _marginals(
