@@ -1,4 +1,4 @@
-"""Seconds a training step of one version of mogp against another, in one interleaved run.
+"""CPU seconds a training step of one version of mogp against another, in one interleaved run.
 
     python steps_before.py path/to/old/checkout path/to/new/checkout [model ...]
 
@@ -8,7 +8,8 @@ so that other work on the machine hits all alike; only one of them works at a ti
 rounds of the ratio new / old and of control / old, with its quartiles. The control says how far from one a ratio is by
 chance. The last column compares the losses after all those steps, which are the same if the numbers are.
 
-Constructors were renamed between versions: a model is asked for in the new words, and after a `TypeError` in the old.
+Constructors were renamed between versions: a model is asked for in the new words, and after a `TypeError` or
+`ValueError` in the old. `documents_step.py` compares the steps of the documents' experiments in the same way.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Setup(NamedTuple):
 def either(*makers: Callable[[], Any]) -> Any:
     """What the first maker makes whose words this version knows."""
     for make in makers[:-1]:
-        with suppress(TypeError):
+        with suppress(TypeError, ValueError):
             return make()
     return makers[-1]()
 
@@ -138,7 +139,8 @@ def exact() -> Setup:
     return Setup(HGP(data), data)
 
 
-MODELS: dict[str, Callable[[], Setup]] = {
+Models = dict[str, Callable[[], Setup]]
+MODELS: Models = {
     "LMC": lmc,
     "HetMOGP-LMC": hetmogp,
     "MOGPs-AR": many_classes,
@@ -176,8 +178,8 @@ def compiled(setup: Setup) -> Callable[[Any], Any]:
     return lambda count: float(steps(tf.constant(count)))
 
 
-def work() -> None:
-    """Read `[model, steps]` a line, take that many steps, answer `[seconds, loss]`."""
+def work(models: Models) -> None:
+    """Read `[model, steps]` a line, take that many steps, answer `[CPU seconds, loss]`."""
     import mogp
 
     if Path.cwd() not in Path(mogp.__file__).parents:
@@ -187,21 +189,21 @@ def work() -> None:
     for line in sys.stdin:
         name, steps = json.loads(line)
         if name not in ready:
-            ready[name] = compiled(MODELS[name]())
-        began = time.perf_counter()
+            ready[name] = compiled(models[name]())
+        began = time.process_time()
         loss = ready[name](steps)
-        print(json.dumps([time.perf_counter() - began, loss]), file=answers, flush=True)
+        print(json.dumps([time.process_time() - began, loss]), file=answers, flush=True)
 
 
 class Worker:
-    """A process that imports mogp from a checkout."""
+    """A process that imports mogp from a checkout and calls `work`: a script with the argument `--worker`."""
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, script: Path) -> None:
         if not (checkout / "mogp" / "__init__.py").is_file():
             sys.exit(f"{checkout} is no checkout of mogp: it has no mogp/__init__.py.")
         one = dict.fromkeys(ONE_THREAD, "1")
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--worker"],
+            [sys.executable, str(script), "--worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if not os.environ.get("MOGP_BENCH_VERBOSE") else None,
@@ -211,7 +213,7 @@ class Worker:
         )
 
     def steps(self, name: str, count: int) -> tuple[float, float]:
-        """Seconds that they took, and the loss of the last."""
+        """CPU seconds that they took, and the loss of the last."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps([name, count]) + "\n")
@@ -255,15 +257,16 @@ def compare(workers: dict[str, Worker], name: str) -> str:
     return f"{name:12} {old:9.2f} ms   {ratio('new'):24} {ratio('control'):24} {apart:.0e}"
 
 
-def main(old: str, new: str, *names: str) -> None:
-    unknown = [name for name in names if name not in MODELS]
+def compare_all(script: Path, models: Models, old: str, new: str, *names: str) -> None:
+    """A line for each of the models, or for those that are named."""
+    unknown = [name for name in names if name not in models]
     if unknown:
-        sys.exit(f"no model {unknown[0]!r}; there are {', '.join(MODELS)}.")
+        sys.exit(f"no model {unknown[0]!r}; there are {', '.join(models)}.")
     folders = {"old": old, "new": new, "control": old}
-    workers = {who: Worker(Path(folder).resolve()) for who, folder in folders.items()}
+    workers = {who: Worker(Path(folder).resolve(), script) for who, folder in folders.items()}
     try:
         print(f"{'model':12} {'old step':>12}   {'new / old':24} {'control / old':24} losses differ by")
-        for name in names or MODELS:
+        for name in names or models:
             print(compare(workers, name), flush=True)
     finally:
         for worker in workers.values():
@@ -272,8 +275,8 @@ def main(old: str, new: str, *names: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--worker"]:
-        work()
+        work(MODELS)
     elif len(sys.argv) < 3:
         sys.exit(__doc__)
     else:
-        main(*sys.argv[1:])
+        compare_all(Path(__file__).resolve(), MODELS, *sys.argv[1:])

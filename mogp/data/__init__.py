@@ -6,7 +6,15 @@ read.
 """
 
 from mogp.data.inputs import InputColumn, column_names, columns_agree, read_inputs
-from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows, unit_rows
+from mogp.data.labels import LabelData, unit_rows
+from mogp.data.matrices import (
+    Matrix,
+    as_dense,
+    distinct_rows,
+    is_sparse,
+    sparse_inputs,
+    sparse_rows,
+)
 from mogp.data.outputs import Output
 from mogp.data.scaling import Scaling
 from mogp.data.schema import Names, Schema
@@ -24,10 +32,13 @@ __all__ = [
     "Scaling",
     "Schema",
     "Transform",
+    "as_dense",
     "column_names",
     "columns_agree",
+    "distinct_rows",
     "is_sparse",
     "read_inputs",
+    "sparse_inputs",
     "sparse_rows",
     "unit_rows",
 ]

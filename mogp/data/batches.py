@@ -28,7 +28,9 @@ __all__ = [
     "LabelBatches",
     "Labels",
     "OutputBatch",
+    "every_row",
     "full_batch",
+    "gather_rows",
     "input_rows",
     "shuffled",
 ]
@@ -82,7 +84,7 @@ class Batch(NamedTuple):
     """Inputs, and, for every output, its rows among them.
 
     Attributes:
-        X: `[B, P]`, a tensor or a `tf.SparseTensor`.
+        X: `[B, P]`, a tensor, or a `tf.SparseTensor` where the data's inputs are sparse.
         outputs: `D` of them; `together` reads several at once.
 
     >>> batch = MultiOutputData.from_arrays([5.0, 6.0], np.ones((2, 3))).full()
@@ -103,9 +105,9 @@ def full_batch(data: MultiOutputData) -> Batch:
     >>> full_batch(MultiOutputData.from_arrays([5.0, 6.0], [1.0, 2.0])).outputs[0].weight.numpy()
     array([1., 1.])
     """
-    tables = OutputTables(data.outputs, len(data.X))
+    tables = OutputTables(data.outputs, data.X.shape[0])
     drawn = Drawn(tables, data.sizes, [1.0] * data.num_outputs)
-    return Batch(tf.constant(data.X, gpflow.default_float()), drawn)
+    return Batch(every_row(data.X), drawn)
 
 
 class BatchSource:
@@ -139,14 +141,14 @@ class BatchSource:
         seed: int = 0,
     ) -> None:
         self.data = data
-        self._rows, self._own_rows = len(data.X), data.sizes
+        self._rows, self._own_rows = data.X.shape[0], data.sizes
         self.seed, self._seed = int(seed), handed(seed)
         self.sizes = _sizes(data, size)
         self._full = data.full() if self.sizes is None else None
         self._joint = isinstance(size, int | np.integer) and data.shares_inputs
         if self._full is None:
-            self._X = tf.constant(data.X, gpflow.default_float())
-            self._tables = OutputTables(data.outputs, len(data.X), spread=self._joint)
+            self._inputs = input_rows(data.X)
+            self._tables = OutputTables(data.outputs, self._rows, spread=self._joint)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -154,7 +156,7 @@ class BatchSource:
         if self.sizes is None:
             return 1
         if self._joint:
-            return -(-len(self.data.X) // self.sizes[0])
+            return -(-self._rows // self.sizes[0])
         return max(-(-n // b) for n, b in zip(self.data.sizes, self.sizes, strict=True) if b)
 
     def __call__(self, step: tf.Tensor | int) -> Batch:
@@ -168,13 +170,13 @@ class BatchSource:
             sizes = [self.sizes[0] if n else 0 for n in self._own_rows]
             scale = [self._rows / self.sizes[0]] * len(sizes)
             drawn = Drawn(self._tables, sizes, scale, picked, shared=True)
-            return Batch(tf.gather(self._X, picked), drawn)
+            return Batch(self._inputs(picked), drawn)
         picked = self._draw(step, self.sizes, self._own_rows)
         scale = [
             n / size if size else 0.0 for n, size in zip(self._own_rows, self.sizes, strict=True)
         ]
         drawn = Drawn(self._tables, self.sizes, scale, picked)
-        return Batch(tf.gather(self._X, drawn.ids), drawn)
+        return Batch(self._inputs(drawn.ids), drawn)
 
     def _draw(self, step: tf.Tensor, sizes: Sequence[int], totals: Sequence[int]) -> tf.Tensor:
         """`sizes[d]` rows of the `totals[d]` of each output `d`, one output after the other."""
@@ -247,14 +249,49 @@ def input_rows(X: Matrix) -> Callable[[tf.Tensor], tf.Tensor | tf.SparseTensor]:
         return lambda picked: tf.gather(dense, picked)
     starts, columns = tf.constant(X.indptr, tf.int64), tf.constant(X.indices, tf.int64)
     values, width = tf.constant(X.data, dtype), X.shape[1]
+    return lambda picked: _picked_rows(starts, columns, values, width, picked)
 
-    def rows(picked: tf.Tensor) -> tf.SparseTensor:
-        row, place, count = _ragged(starts, picked)
-        indices = tf.stack([row, tf.gather(columns, place)], 1)
-        shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
-        return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
 
-    return rows
+def gather_rows(X: tf.Tensor | tf.SparseTensor, picked: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
+    """Rows `[B, P]` of a tensor.
+
+    Args:
+        X: `[N, P]`, dense, or sparse with its entries in order.
+        picked: `[B]` row numbers.
+
+    >>> X = tf.sparse.from_dense([[5.0, 0.0], [0.0, 6.0]])
+    >>> tf.sparse.to_dense(gather_rows(X, [1])).numpy().tolist()
+    [[0.0, 6.0]]
+    """
+    if not isinstance(X, tf.SparseTensor):
+        return tf.gather(X, picked)
+    row, column = X.indices[:, 0], X.indices[:, 1]
+    starts = tf.searchsorted(row, tf.range(X.dense_shape[0] + 1), out_type=tf.int64)
+    return _picked_rows(starts, column, X.values, X.shape[1], tf.cast(picked, tf.int64))
+
+
+def _picked_rows(
+    starts: tf.Tensor, columns: tf.Tensor, values: tf.Tensor, width: int, picked: tf.Tensor
+) -> tf.SparseTensor:
+    """Rows of a CSR matrix with `width` columns."""
+    row, place, count = _ragged(starts, picked)
+    indices = tf.stack([row, tf.gather(columns, place)], 1)
+    shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
+    return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
+
+
+def every_row(X: Matrix) -> tf.Tensor | tf.SparseTensor:
+    """All the rows: what `input_rows` has for `0, 1, …`.
+
+    Args:
+        X: `[N, P]`, dense or CSR.
+
+    >>> every_row(np.array([[5.0], [6.0]])).numpy().tolist()
+    [[5.0], [6.0]]
+    """
+    if is_sparse(X):
+        return input_rows(X)(tf.range(X.shape[0], dtype=tf.int64))
+    return tf.constant(X, gpflow.default_float())
 
 
 def _ragged(starts: tf.Tensor, picked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -292,5 +329,5 @@ def _sizes(
     if any(not isinstance(b, int | np.integer) or b < 1 for b in wanted):
         raise ValueError(f"batch sizes must be whole numbers of at least 1, got {wanted}.")
     if isinstance(size, int | np.integer) and data.shares_inputs:
-        return (min(int(size), len(data.X)),) * data.num_outputs
+        return (min(int(size), data.X.shape[0]),) * data.num_outputs
     return tuple(min(int(b), n) for b, n in zip(wanted, data.sizes, strict=True))

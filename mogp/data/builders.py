@@ -19,6 +19,7 @@ from mogp.data.inputs import (
     read_inputs,
     recognise_inputs,
 )
+from mogp.data.matrices import Matrix, is_sparse, merge_rows
 from mogp.data.outputs import Output, make_output
 from mogp.data.replicas import replica_labels
 from mogp.data.targets import Classes, Targets, read_targets
@@ -42,7 +43,7 @@ class Parts(NamedTuple):
     (InputColumn(name=None, date=False),)
     """
 
-    X: Array
+    X: Matrix
     outputs: list[Output]
     columns: tuple[InputColumn, ...]
 
@@ -63,9 +64,9 @@ def of_arrays(
     _not_empty(inputs.shape, "X")
     table = as_table(Y, "Y")
     _not_empty(table.shape, "Y")
-    _same_length(len(inputs), len(table), "X", "Y")
+    _same_length(inputs.shape[0], len(table), "X", "Y")
     targets = read_targets(table, "Y", mask)
-    replicas = replica_labels(replica, len(inputs), "replica")
+    replicas = replica_labels(replica, inputs.shape[0], "replica")
     return Parts(inputs, _one_each(targets, output_names(names, targets), replicas), columns)
 
 
@@ -95,7 +96,7 @@ def of_list(
     blocks, columns = _blocks([x for x, _ in pairs], given)
     X, where = merge_rows(blocks)
     outputs = []
-    starts = np.cumsum([0, *(len(block) for block in blocks)])
+    starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
     for d, (name, start, stop) in enumerate(zip(given, starts[:-1], starts[1:], strict=True)):
         targets = read_targets(
             pairs[d][1],
@@ -211,49 +212,6 @@ def of_long(
     return Parts(unique, outputs if like is None else _in_order(outputs, like), columns)
 
 
-def merge_rows(blocks: Sequence[Array]) -> tuple[Array, Array]:
-    """The rows of several matrices with those they share kept once, and where each row went.
-
-    The first of several equal rows of a matrix is the same as the first of another, the second
-    the same as the second, and so on: a matrix that repeats a row keeps both, so that the rows of
-    one output are never fewer than its targets.
-
-    Args:
-        blocks: `[N_d, P]` each.
-
-    Returns:
-        `[N, P]` rows in order of first appearance, and for each row of all blocks, one block after
-        the other, where it is among them.
-
-    >>> merge_rows([np.array([[2.0], [1.0], [2.0]]), np.array([[3.0], [2.0]])])
-    (array([[2.],
-           [1.],
-           [2.],
-           [3.]]), array([0, 1, 2, 3, 0]))
-    """
-    X = np.concatenate(blocks)
-    turn = np.concatenate([_occurrence(block) for block in blocks])
-    _, first, where = _distinct(np.column_stack([X, turn]))
-    order = np.argsort(first, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return X[first[order]], rank[where]
-
-
-def _occurrence(X: Array) -> Array:
-    """How many rows before it are equal to a row, `[N]`."""
-    same = pd.Series(_distinct(X)[2])
-    return same.groupby(same).cumcount().to_numpy(float)
-
-
-def _distinct(X: Array) -> tuple[Array, Array, Array]:
-    """`np.unique` over rows."""
-    # Equal rows have equal bytes once -0 is 0; bytes sort faster than rows of many columns.
-    content = np.ascontiguousarray(X + 0.0).view(np.dtype((np.void, X.shape[1] * X.itemsize)))
-    found, first, where = np.unique(content.reshape(-1), return_index=True, return_inverse=True)
-    return found, first, where.reshape(-1)
-
-
 def output_names(names: Sequence[str] | None, targets: Targets) -> list[str]:
     """Names of outputs: as given, else those of the columns of a frame, else "output 0", ….
 
@@ -323,21 +281,22 @@ def _one_each(targets: Targets, names: Sequence[str], replicas: Array | None) ->
 
 def _blocks(
     given: Sequence[Any], names: Sequence[str]
-) -> tuple[list[Array], tuple[InputColumn, ...]]:
+) -> tuple[list[Matrix], tuple[InputColumn, ...]]:
     """The inputs of each output, and the columns that all of them have.
 
     Inputs without rows say nothing about columns but how many there are.
     """
     read = [recognise_inputs(x, f"X of {name!r}") for x, name in zip(given, names, strict=True)]
-    first = next((d for d, (x, _) in enumerate(read) if len(x)), 0)
+    first = next((d for d, (x, _) in enumerate(read) if x.shape[0]), 0)
     common = list(read[first][1])
     if not common:
         _not_empty(read[first][0].shape, f"X of {names[first]!r}")
     blocks = []
     for name, (x, columns) in zip(names, read, strict=True):
-        if len(x) == 0 and (x.shape[1] == 1 or x.shape[1] == len(common)):
-            blocks.append(np.empty((0, len(common))))
+        if x.shape[0] == 0 and (x.shape[1] == 1 or x.shape[1] == len(common)):
+            blocks.append(read[first][0][:0])
             continue
+        _alike(x, read[first][0], name, names[first])
         if x.shape[1] != len(common):
             raise ValueError(
                 f"inputs of {name!r} have {x.shape[1]} columns, those of {names[first]!r} have"
@@ -356,6 +315,15 @@ def _blocks(
         common = [replace(b, name=b.name or c.name) for b, c in zip(common, columns, strict=True)]
         blocks.append(x)
     return blocks, tuple(common)
+
+
+def _alike(x: Matrix, other: Matrix, name: str, first: str) -> None:
+    if is_sparse(x) != is_sparse(other):
+        kinds = ["sparse" if is_sparse(one) else "dense" for one in (x, other)]
+        raise ValueError(
+            f"inputs of {name!r} are {kinds[0]}, those of {first!r} are {kinds[1]}; give all alike:"
+            " make them dense with X.toarray(), or sparse with scipy.sparse.csr_array(X)."
+        )
 
 
 def _described(columns: Sequence[InputColumn]) -> str:

@@ -12,6 +12,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
+from mogp.data.batches import input_rows
 from mogp.data.shuffle import handed, shuffled
 
 
@@ -19,7 +20,7 @@ class ClassBatch(NamedTuple):
     r"""Rows of one class $k$, and rivals $\ell_1 \dots \ell_s$.
 
     Attributes:
-        X: `[B_k, P]` inputs of rows of class $k$.
+        X: `[B_k, P]` inputs of rows of class $k$, dense or sparse.
         classes: `[1 + s]`, first $k$, then the rivals.
         weight: `[]`, what a comparison of a row with a rival counts,
             $\frac{C-1}{s}\frac{N_k}{B_k}$.
@@ -30,7 +31,7 @@ class ClassBatch(NamedTuple):
     [0, 1]
     """
 
-    X: tf.Tensor
+    X: tf.Tensor | tf.SparseTensor
     classes: tf.Tensor
     weight: tf.Tensor
 
@@ -76,7 +77,7 @@ class ClassBatches:
         counts = np.bincount(labels)
         self.seed, self._seed = int(seed), handed(seed)
         self.classes, self.rivals = len(counts), min(rivals, len(counts) - 1)
-        self._X = tf.constant(data.X, gpflow.default_float())
+        self._inputs = input_rows(data.X)
         self._rows = tf.constant(data.outputs[0].rows[np.argsort(labels, kind="stable")], tf.int64)
         self._counts = tf.constant(counts, tf.int64)
         self._starts = tf.constant(np.cumsum(counts) - counts, tf.int64)
@@ -97,9 +98,9 @@ class ClassBatches:
         place = shuffled(sweep * size + tf.range(size), count, seed + 1 + k)
         other = shuffled(sweep * s + tf.range(s, dtype=tf.int64), C - 1, seed + 1 + C + k)
         rivals = other + tf.cast(other >= k, tf.int64)
-        dtype = self._X.dtype
+        dtype = gpflow.default_float()
         return ClassBatch(
-            X=tf.gather(self._X, tf.gather(self._rows, tf.gather(self._starts, k) + place)),
+            X=self._inputs(tf.gather(self._rows, tf.gather(self._starts, k) + place)),
             classes=tf.concat([k[None], rivals], 0),
             weight=tf.cast(count, dtype) / tf.cast(size, dtype) * ((C - 1) / s),
         )

@@ -23,6 +23,7 @@ from mogp.data.columns import (
     table_columns,
     table_names,
 )
+from mogp.data.matrices import Matrix, as_dense, is_sparse, sparse_inputs
 
 Array = npt.NDArray[Any]
 _DAY = 86_400_000_000
@@ -122,18 +123,21 @@ def read_inputs(X: Any, columns: Sequence[InputColumn], what: str = "X") -> Arra
     return matrix
 
 
-def recognise_inputs(X: Any, what: str = "X") -> tuple[Array, tuple[InputColumn, ...]]:
+def recognise_inputs(X: Any, what: str = "X") -> tuple[Matrix, tuple[InputColumn, ...]]:
     """Inputs `[N, P]` as floats, and what their columns are: named as in a frame, dates where `X`
     holds dates.
 
     Args:
-        X: a frame, or an array `[N, P]` or `[N]`.
+        X: a frame, an array `[N, P]` or `[N]`, or a SciPy sparse matrix, which stays sparse.
         what: how errors call it.
 
     >>> import numpy as np
     >>> recognise_inputs(np.array(["1970-01-02"], "datetime64[D]"))
     (array([[1.]]), (InputColumn(name=None, date=True),))
     """
+    if is_sparse(X):
+        rows = sparse_inputs(X, what)
+        return rows, (InputColumn(),) * rows.shape[1]
     table = as_table(X, what)
     names = table_names(table)
     matrix, dates = _read_table(table, names, what)
@@ -169,6 +173,22 @@ def give_back(values: Any, column: InputColumn) -> Any:
     holds = (np.abs(whole) < 106_000).all()
     dates = stamps.astype("datetime64[ns]") if holds else stamps
     return pd.Series(dates, values.index) if isinstance(values, pd.Series) else dates
+
+
+def input_frame(X: Matrix, columns: Sequence[InputColumn]) -> pd.DataFrame:
+    """Inputs as the user gave them: named columns, and dates where they were dates.
+
+    Args:
+        X: `[N, P]`, dense or sparse.
+        columns: `P` of them.
+
+    >>> import numpy as np
+    >>> input_frame(np.array([[0.0]]), [InputColumn("day", date=True)]).iloc[0, 0]
+    Timestamp('1970-01-01 00:00:00')
+    """
+    names = column_names(columns)
+    each, X = zip(names, columns, strict=True), as_dense(X)
+    return pd.DataFrame({name: give_back(X[:, p], column) for p, (name, column) in enumerate(each)})
 
 
 def _by_name(frame: pd.DataFrame, wanted: Sequence[str]) -> pd.DataFrame:

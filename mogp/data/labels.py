@@ -10,22 +10,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.sparse import coo_array, csr_array, get_index_dtype, issparse
+from scipy.sparse import coo_array, csr_array
 
 from mogp.data.fingerprint import fingerprint
 from mogp.data.inputs import InputColumn
+from mogp.data.matrices import Array, Matrix, is_sparse, sparse_inputs, sparse_rows, stored
 from mogp.data.schema import Schema
 
 if TYPE_CHECKING:
     from mogp.data.batches import LabelBatches
 
-Array = npt.NDArray[Any]
-Matrix: TypeAlias = Array | csr_array
-"""Rows of numbers, dense or sparse."""
+__all__ = ["Array", "LabelData", "Matrix", "is_sparse", "sparse_rows", "unit_rows"]
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,8 @@ class LabelData:
     @cached_property
     def fingerprint(self) -> str:
         """16 hex digits that change with anything the data say."""
-        X: tuple[Any, ...] = _stored(self.X) if is_sparse(self.X) else (self.X,)
-        return fingerprint(self.name, *X, *_stored(self.Y))
+        X: tuple[Any, ...] = stored(self.X) if is_sparse(self.X) else (self.X,)
+        return fingerprint(self.name, *X, *stored(self.Y))
 
     @property
     def outputs(self) -> tuple[LabelData, ...]:
@@ -181,39 +179,6 @@ class LabelData:
         )
 
 
-def is_sparse(X: Any) -> TypeGuard[csr_array]:
-    """Whether it is a SciPy sparse matrix.
-
-    Args:
-        X: anything.
-
-    >>> import numpy as np
-    >>> from scipy.sparse import csr_array
-    >>> is_sparse(np.eye(2)), is_sparse(csr_array(np.eye(2)))
-    (False, True)
-    """
-    return bool(issparse(X))
-
-
-def sparse_rows(X: Any) -> csr_array:
-    """A copy in CSR, each entry stored once, in order, with the shortest index type that SciPy has
-    for it.
-
-    Args:
-        X: `[N, P]`, sparse in any form.
-
-    >>> from scipy.sparse import coo_array
-    >>> sparse_rows(coo_array(([1, 2], ([0, 0], [1, 1])), shape=(1, 2))).toarray()
-    array([[0., 3.]])
-    """
-    rows = csr_array(X, dtype=X.dtype if X.dtype.kind == "f" else float, copy=True)
-    rows.sum_duplicates()
-    index = get_index_dtype(maxval=max(rows.nnz, *rows.shape))
-    return csr_array(
-        (rows.data, rows.indices.astype(index), rows.indptr.astype(index)), shape=rows.shape
-    )
-
-
 def unit_rows(X: Matrix) -> Matrix:
     """Rows divided by their lengths; rows of zeros stay.
 
@@ -242,34 +207,30 @@ def unit_rows(X: Matrix) -> Matrix:
     return near / np.where(lengths > 0, lengths, 1.0)
 
 
-def _stored(X: csr_array) -> tuple[Array, ...]:
-    """What a CSR matrix stores; indices as 64 bits, whatever SciPy chose."""
-    return np.array(X.shape), X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data
-
-
 def _inputs(X: Any) -> Matrix:
     if isinstance(X, np.ma.MaskedArray):
         raise ValueError(
             "X is a masked array; inputs cannot be missing: impute them, or drop those points."
         )
-    kind = np.asarray(X).dtype.kind if not is_sparse(X) else X.dtype.kind
-    if kind == "c":
-        raise ValueError("X holds complex numbers; inputs must be real: give real(X) or abs(X).")
     if is_sparse(X):
-        inputs: Any = sparse_rows(X)
-        values = inputs.data
+        inputs: Any = sparse_inputs(X)
     else:
-        inputs = values = np.asarray(X, dtype=None if kind == "f" else float)
+        kind = np.asarray(X).dtype.kind
+        if kind == "c":
+            raise ValueError(
+                "X holds complex numbers; inputs must be real: give real(X) or abs(X)."
+            )
+        inputs = np.asarray(X, dtype=None if kind == "f" else float)
         if inputs.ndim != 2:
             raise ValueError(f"X has shape {inputs.shape}; expected [N, P], a row a point.")
+        wrong = int(np.sum(~np.isfinite(inputs)))
+        if wrong:
+            raise ValueError(
+                f"X has {wrong} entries that are NaN or infinite; inputs must be finite numbers."
+            )
     if 0 in inputs.shape:
         raise ValueError(
             f"X has shape {inputs.shape}; at least one point and one input are needed."
-        )
-    wrong = int(np.sum(~np.isfinite(values)))
-    if wrong:
-        raise ValueError(
-            f"X has {wrong} entries that are NaN or infinite; inputs must be finite numbers."
         )
     return inputs
 

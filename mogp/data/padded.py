@@ -16,6 +16,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
+from mogp.data.matrices import check_dense
 from mogp.data.replicas import replica_numbers
 from mogp.data.shuffle import handed, shuffled
 
@@ -78,6 +79,7 @@ class PaddedSource:
             raise ValueError(
                 f"one target column an output is expected; {', '.join(wide[:3])} has more."
             )
+        check_dense(data.X)
         self.X, rows = distinct_inputs(data)
         self.sizes = np.array([len(o) for o in data.outputs])
         self.num_outputs, self.longest = len(self.sizes), int(self.sizes.max())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mogp.data.matrices import as_dense, is_sparse
 from mogp.data.table import MultiOutputData
 from mogp.data.transforms import Transform
 
@@ -26,7 +27,8 @@ class Scaling:
     with means and standard deviations of the training data, and a `Transform` $g_d$ of targets
     where one was asked for. A density of $y$ is that of $\tilde y$ times $g_d'(y) / s_d$. What has
     no units of its own is left alone ($m = 0$, $s = 1$): counts, shares and classes; and columns
-    that never change are only moved.
+    that never change are only moved. Sparse inputs are left alone, and are made dense where the
+    training data were not sparse.
 
     Args:
         centre: `[P]`, $c$.
@@ -62,12 +64,12 @@ class Scaling:
         Args:
             data: to train on.
             targets: whether each output is real-valued; or all of them, or none.
-            inputs: whether input columns are scaled.
+            inputs: whether input columns are scaled; sparse ones never are.
             transforms: names of transforms, "log" or "yeo-johnson", by output.
         """
         P, D = data.input_dim, data.num_outputs
         centre, width, location, scale = np.zeros(P), np.ones(P), np.zeros(D), np.ones(D)
-        if inputs and len(data.X):
+        if inputs and data.X.shape[0] and not is_sparse(data.X):
             centre, width = _moments(data.X, axis=0)
         real = np.broadcast_to(np.asarray(targets, bool), (D,))
         chosen: list[Transform | None] = [None] * D
@@ -80,14 +82,21 @@ class Scaling:
                 location[d], scale[d] = _moments(y if g is None else g.forward(y))
         return cls(centre, width, location, scale, tuple(chosen) if transforms else ())
 
+    @property
+    def moves_inputs(self) -> bool:
+        """Whether some input column is moved or scaled."""
+        return bool(self.centre.any() or (self.width != 1).any())
+
     def inputs(self, X: Any) -> Any:
         r"""Inputs $\tilde x$ `[..., P]`.
 
         Args:
-            X: `[..., P]`, an array or a tensor.
+            X: `[..., P]`, an array or a tensor; or a sparse matrix `[N, P]`.
         """
-        untouched = not self.centre.any() and (self.width == 1).all()
-        return X if untouched else (X - self.centre.astype(_kind(X))) / self.width.astype(_kind(X))
+        if not self.moves_inputs:
+            return X
+        X = as_dense(X)
+        return (X - self.centre.astype(_kind(X))) / self.width.astype(_kind(X))
 
     def transform(self, output: int) -> Transform | None:
         """What targets of an output go through before they are scaled.

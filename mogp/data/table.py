@@ -19,7 +19,8 @@ import pandas as pd
 
 from mogp.data import builders
 from mogp.data.fingerprint import fingerprint
-from mogp.data.inputs import InputColumn, column_names, give_back
+from mogp.data.inputs import InputColumn, column_names, input_frame
+from mogp.data.matrices import Matrix, is_sparse, stored
 from mogp.data.outputs import Output
 from mogp.data.replicas import numbered, replica_numbers
 from mogp.data.schema import Schema
@@ -40,7 +41,7 @@ class MultiOutputData:
     names the output).
 
     Args:
-        X: `[N, P]` inputs.
+        X: `[N, P]` inputs, dense or CSR.
         outputs: what was observed at them; an output may be empty.
         columns: the `P` columns of `X`; without names by default.
         nested: whether replicas are nested in outputs (replica 0 of one output has nothing to do
@@ -57,7 +58,7 @@ class MultiOutputData:
     ((2, 2), (2, 1))
     """
 
-    X: Array
+    X: Matrix
     outputs: tuple[Output, ...]
     columns: tuple[InputColumn, ...] = ()
     nested: bool = False
@@ -85,7 +86,8 @@ class MultiOutputData:
         """All outputs at the same inputs.
 
         Args:
-            X: `[N, P]` (or `[N]`) inputs, numbers or dates; a data frame gives its columns' names.
+            X: `[N, P]` (or `[N]`) inputs, numbers or dates; a data frame gives its columns' names,
+                and a SciPy sparse matrix stays sparse, down to the batches.
             Y: `[N, D]` (or `[N]`) targets, a column an output; NaN where a target is missing.
                 Strings, booleans and categoricals are classes.
             names: `D` names; by default those of the columns of a data frame, or "output 0",
@@ -118,7 +120,8 @@ class MultiOutputData:
         often as there.
 
         Args:
-            pairs: `pairs[d] = (X_d [N_d, P], Y_d [N_d] or [N_d, T_d])`; `N_d` may be 0.
+            pairs: `pairs[d] = (X_d [N_d, P], Y_d [N_d] or [N_d, T_d])`; `N_d` may be 0. Inputs are
+                all dense or all sparse.
             names: `D` names; "output 0", "output 1", … by default.
             masks: for each output, `[N_d, T_d]` or None; False where a target is missing.
             replicas: for each output, `[N_d]` or None; see `from_arrays`.
@@ -240,7 +243,8 @@ class MultiOutputData:
     @cached_property
     def fingerprint(self) -> str:
         """16 hex digits that change with anything the data say."""
-        parts: list[Any] = [self.X, self.columns, self.nested]
+        X = stored(self.X) if is_sparse(self.X) else (self.X,)
+        parts: list[Any] = [*X, self.columns, self.nested]
         for o in self.outputs:
             replica = None if o.replica is None else o.replica.astype(np.int64)
             parts += [o.name, o.rows.astype(np.int64), o.Y, o.observed, replica, o.classes]
@@ -254,7 +258,7 @@ class MultiOutputData:
         outputs.
         """
         once = all(len(np.unique(o.rows)) == len(o) for o in self.outputs)
-        return once and sum(self.sizes) > len(self.X)
+        return once and sum(self.sizes) > self.X.shape[0]
 
     def __iter__(self) -> Iterator[Output]:
         return iter(self.outputs)
@@ -283,7 +287,7 @@ class MultiOutputData:
             )
         return output % self.num_outputs
 
-    def inputs(self, output: int | str) -> Array:
+    def inputs(self, output: int | str) -> Matrix:
         """Inputs `[N_d, P]` of one output, row by row with its targets.
 
         Args:
@@ -338,9 +342,9 @@ class MultiOutputData:
         if not 0 < test < 1:
             raise ValueError(f"test={test} is not a share between 0 and 1.")
         rng = np.random.default_rng(seed)
-        held = np.zeros(len(self.X), bool)
+        held = np.zeros(self.X.shape[0], bool)
         if self.shares_inputs:
-            held[rng.permutation(len(self.X))[: round(test * len(self.X))]] = True
+            held[rng.permutation(self.X.shape[0])[: round(test * self.X.shape[0])]] = True
             parts = {o.name: held[o.rows] for o in self.outputs}
         else:
             parts = {o.name: rng.permutation(len(o)) < round(test * len(o)) for o in self.outputs}
@@ -382,12 +386,7 @@ class MultiOutputData:
         for o in self.outputs:
             if len(o) == 0:
                 continue
-            part = pd.DataFrame(
-                {
-                    name: give_back(self.X[o.rows, p], self.columns[p])
-                    for p, name in enumerate(self.input_names)
-                }
-            )
+            part = input_frame(self.X[o.rows], self.columns)
             part[output] = o.name
             for t in range(o.Y.shape[1]):
                 column = target if o.Y.shape[1] == 1 else f"{target}{t}"
@@ -420,7 +419,9 @@ class MultiOutputData:
         outputs = ", ".join(f"{o.name!r}: {len(o)}" for o in self.outputs[:6]) + (
             ", …" if self.num_outputs > 6 else ""
         )
-        size = f"{self.num_outputs} outputs over {len(self.X)} inputs of dimension {self.input_dim}"
+        kind = "sparse inputs" if is_sparse(self.X) else "inputs"
+        size = f"{self.num_outputs} outputs over {self.X.shape[0]} {kind} of dimension"
+        size += f" {self.input_dim}"
         numbers = [
             replica_numbers(o.replica, d, self.num_outputs, self.nested)
             for d, o in enumerate(self.outputs)

@@ -14,7 +14,8 @@ from check_shapes import check_shapes
 from sklearn.cluster import MiniBatchKMeans
 
 from mogp.data import Array, MultiOutputData
-from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
+from mogp.data.labels import LabelData
+from mogp.data.matrices import Matrix, as_dense, distinct_rows, is_sparse, sparse_rows
 from mogp.data.replicas import replica_numbers
 from mogp.kernels import ConvolvedStack, KernelStack, with_replica
 
@@ -152,7 +153,7 @@ def kmeans_points(
     """Inducing inputs at the centres of clusters of the inputs.
 
     Args:
-        data: the inputs, `[N, P]`, or data that have them.
+        data: the inputs, `[N, P]`, dense or sparse, or data that have them.
         count: inducing inputs in a set, `M`.
         sets: number of sets, which start alike; None for one that all kernels share.
         seed: seed of the clustering.
@@ -164,7 +165,7 @@ def kmeans_points(
     >>> np.sort(np.round(kmeans_points(X, count=2).Z[:, 0])).tolist()
     [0.0, 5.0]
     """
-    return given_points(cluster_centres(_distinct(data), count, seed), sets, unit)
+    return given_points(cluster_centres(distinct_points(data), count, seed), sets, unit)
 
 
 @check_shapes("X: [N, P]", "return: [M, P]")
@@ -186,8 +187,7 @@ def cluster_centres(X: Matrix, count: int, seed: int = 0) -> Array:
     [[0.0, 0.0], [9.0, 0.0]]
     """
     if _too_many(count, X.shape[0]):
-        few: Array = X.toarray() if is_sparse(X) else X
-        return few
+        return as_dense(X)
     means = MiniBatchKMeans(count, batch_size=4096, n_init=3, random_state=seed).fit(X)
     centres: Array = means.cluster_centers_
     return centres
@@ -199,7 +199,7 @@ def subset_points(
     """A random subset of the distinct inputs as inducing inputs.
 
     Args:
-        data: the inputs, `[N, P]`, or data that have them.
+        data: the inputs, `[N, P]`, dense or sparse, or data that have them.
         count: inducing inputs in a set, `M`.
         sets: number of sets, which start alike; None for one that all kernels share.
         seed: seed of the choice.
@@ -210,10 +210,11 @@ def subset_points(
     >>> points.Z.shape.as_list()
     [3, 10, 1]
     """
-    X = _distinct(data)
+    X = distinct_points(data)
     if _too_many(count, X.shape[0]):
-        return given_points(X, sets)
-    return given_points(X[np.random.default_rng(seed).choice(len(X), count, replace=False)], sets)
+        return given_points(as_dense(X), sets)
+    chosen = np.random.default_rng(seed).choice(X.shape[0], count, replace=False)
+    return given_points(as_dense(X[chosen]), sets)
 
 
 def given_points(Z: npt.ArrayLike, sets: int | None = None, unit: bool = False) -> InducingPoints:
@@ -268,10 +269,20 @@ def replica_points(data: MultiOutputData, count: int) -> ReplicaPoints:
     return ReplicaPoints(distinct[:, :-1], distinct[:, -1])
 
 
-def _distinct(data: MultiOutputData | LabelData | npt.ArrayLike) -> Matrix:
+def distinct_points(data: MultiOutputData | LabelData | Matrix | npt.ArrayLike) -> Matrix:
+    """The distinct rows of inputs, in lexicographic order; those of `LabelData` as they are, if
+    they are sparse.
+
+    Args:
+        data: the inputs, `[N, P]`, dense or sparse, or data that have them.
+
+    >>> distinct_points([[2.0, 0.0], [1.0, 1.0], [2.0, 0.0]]).tolist()
+    [[1.0, 1.0], [2.0, 0.0]]
+    """
     X = data.X if isinstance(data, MultiOutputData | LabelData) else data
     if is_sparse(X):
-        return sparse_rows(X)
+        rows = sparse_rows(X)
+        return rows if isinstance(data, LabelData) else rows[distinct_rows(rows)[0]]
     X = np.asarray(X, dtype=float)
     distinct: Array = np.unique(X[:, None] if X.ndim == 1 else X, axis=0)
     return distinct

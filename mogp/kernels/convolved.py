@@ -10,7 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.utilities import positive
 
-from mogp.kernels.stack import KernelStack, rows, square_distance
+from mogp.kernels.products import square_distance
+from mogp.kernels.stack import KernelStack, rows
 from mogp.kernels.unit import unit_kernels
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Convolutional, IsotropicStationary
 
+from mogp.kernels.products import square_distance
 from mogp.kernels.stack import (
     KernelStack,
     Key,
@@ -19,7 +20,6 @@ from mogp.kernels.stack import (
     parameters_read_once,
     proxy,
     rows,
-    square_distance,
     stacked,
 )
 from mogp.modules import own_parameters

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 from gpflow.kernels import IsotropicStationary, Kernel
 
-from mogp.kernels.stack import KernelStack, _active, square_distance
+from mogp.kernels.products import num_rows
+from mogp.kernels.stack import KernelStack, check_sparse, scaled_square_distance
 from mogp.modules import own_parameters, with_tensors
 
 Module = TypeVar("Module", bound=gpflow.Module)
@@ -124,19 +125,16 @@ class KernelRows(KernelStack):
         """The kernels with the numbers `rows`, `[n]`."""
         return take_rows(self, rows, form=take_rows(self.form, rows))
 
-    def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
+    def K(self, X: tf.Tensor, X2: tf.Tensor | tf.SparseTensor | None = None) -> tf.Tensor:
         """Covariances `[G, N, N']`: see `KernelStack.K`."""
+        check_sparse([self.form], X, X2)
         lengthscales = tf.reshape(self.form.lengthscales, [len(self), 1, -1])
-        A = _active(self.form, X)
-        B = A if X2 is None else _active(self.form, X2)
-        if lengthscales.shape[-1] == 1:
-            return self._with_rows().K_r2(square_distance(A, B) / tf.square(lengthscales))
-        return self._with_rows().K_r2(square_distance(A / lengthscales, B / lengthscales))
+        return self._with_rows().K_r2(scaled_square_distance(self.form, X, X2, lengthscales))
 
-    def K_diag(self, X: tf.Tensor) -> tf.Tensor:
+    def K_diag(self, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
         """Variances `[G, N]`: see `KernelStack.K_diag`."""
         return tf.broadcast_to(
-            tf.convert_to_tensor(self.form.variance)[:, None], [len(self), tf.shape(X)[-2]]
+            tf.convert_to_tensor(self.form.variance)[:, None], [len(self), num_rows(X)]
         )
 
     def _with_rows(self) -> Any:

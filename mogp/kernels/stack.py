@@ -93,13 +93,7 @@ class KernelStack(gpflow.Module):
             X2: `[N', P]` or `[G, N', P]`; X itself if None. It may be a `tf.SparseTensor` `[N', P]`
                 for stationary and linear kernels of all inputs, and their sums and products.
         """
-        if is_sparse(X):
-            raise ValueError(
-                "covariances between sparse rows are dense, N x N; make the rows that you need"
-                " dense."
-            )
-        if is_sparse(X2):
-            _reads_sparse(self.kernels)
+        check_sparse(self.kernels, X, X2)
         return self._by_form(_K, X, X2)
 
     def K_diag(self, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
@@ -173,16 +167,7 @@ def _K(kernels: Sequence[Kernel], X: tf.Tensor, X2: tf.Tensor | None) -> tf.Tens
         return _combine(kind, parts)
     if isinstance(kind, IsotropicStationary):
         lengthscales = rows([k.lengthscales for k in kernels])
-        if is_sparse(other):
-            return proxy(kernels, rank=2).K_r2(
-                weighted_square_distance(X, other, 1 / tf.square(lengthscales))
-            )
-        if lengthscales.shape[-1] == 1 and X.shape.rank == other.shape.rank == 2:
-            distance = square_distance(_active(kind, X), _active(kind, other))
-            return proxy(kernels, rank=2).K_r2(distance / tf.square(lengthscales))
-        A = _active(kind, X) / lengthscales
-        B = A if other is X else _active(kind, other) / lengthscales
-        return proxy(kernels, rank=2).K_r2(square_distance(A, B))
+        return proxy(kernels, rank=2).K_r2(scaled_square_distance(kind, X, X2, lengthscales))
     if type(kind) is Linear:
         weighted = _active(kind, X) * rows([k.variance for k in kernels])
         return inner(weighted, _active(kind, other))
@@ -238,6 +223,33 @@ def _isotropic(kernel: Kernel) -> bool:
         return False
     scale = kernel.variance if type(kernel) is Linear else kernel.lengthscales
     return bool(scale.shape.rank == 0)
+
+
+def check_sparse(
+    kernels: Sequence[Kernel],
+    X: tf.Tensor | tf.SparseTensor,
+    X2: tf.Tensor | tf.SparseTensor | None,
+) -> None:
+    """Raise where rows are sparse and the kernels cannot have them so: see `KernelStack.K`."""
+    if is_sparse(X):
+        raise ValueError(
+            "covariances between sparse rows are dense, N x N; make the rows that you need dense."
+        )
+    if is_sparse(X2):
+        _reads_sparse(kernels)
+
+
+def scaled_square_distance(
+    kernel: Kernel,
+    X: tf.Tensor,
+    X2: tf.Tensor | tf.SparseTensor | None,
+    lengthscales: tf.Tensor,
+) -> tf.Tensor:
+    """Square distances `[G, N, N']` of the columns that a kernel reads, in units of lengthscales
+    `[G, 1, P or 1]`: for `X` and `X2` see `KernelStack.K`.
+    """
+    other = None if X2 is None or X2 is X else _active(kernel, X2)
+    return weighted_square_distance(_active(kernel, X), other, 1 / tf.square(lengthscales))
 
 
 def _reads_sparse(kernels: Sequence[Kernel]) -> None:
@@ -329,19 +341,3 @@ def key(parameters: Sequence[gpflow.Parameter | tf.Tensor]) -> Key:
         (p.unconstrained_variable if isinstance(p, gpflow.Parameter) else p).ref()
         for p in parameters
     )
-
-
-def square_distance(A: tf.Tensor, B: tf.Tensor) -> tf.Tensor:
-    """Squared distances `[…, N, N']` between the rows of `A […, N, P]` and `B […, N', P]`.
-
-    They come from one product, `[A, |A|², 1] [-2B, 1, |B|²]ᵀ`, after the mean row of `A` was taken
-    off both: large squares would cancel. Rounding may leave distances a little below zero, which
-    GPflow's kernels allow for.
-    """
-    # Distances do not depend on the centre, so it needs no gradient.
-    centre = tf.stop_gradient(tf.reduce_mean(A, -2, keepdims=True))
-    A, B = A - centre, B - centre
-    a, b = tf.reduce_sum(A * A, -1, keepdims=True), tf.reduce_sum(B * B, -1, keepdims=True)
-    left = tf.concat([A, a, tf.ones_like(a)], -1)
-    right = tf.concat([-2 * B, tf.ones_like(b), b], -1)
-    return tf.linalg.matmul(left, right, transpose_b=True)

@@ -12,6 +12,7 @@ from gpflow.kernels import Kernel, Matern32
 from gpflow.likelihoods import Likelihood
 
 from mogp.data import Array, MultiOutputData, Scaling
+from mogp.data.matrices import check_dense
 from mogp.data.transforms import TransformName
 from mogp.errors import UnsupportedError
 from mogp.inducing import InducingPoints
@@ -144,6 +145,7 @@ def in_units(
     likelihoods: Sequence[Likelihood] = (),
     inputs: bool = True,
     transforms: bool = True,
+    sparse: bool = False,
 ) -> MultiOutputData:
     """The data in the units in which a model computes, which are their `scaled_by`.
 
@@ -155,12 +157,15 @@ def in_units(
             empty.
         inputs: whether input columns may be scaled.
         transforms: whether predictions of targets are Gaussian, so that targets may be transformed.
+        sparse: whether the model reads sparse inputs; if not, they are refused.
 
     >>> from mogp.likelihoods import Gaussian
     >>> data = MultiOutputData.from_arrays([0.0, 2.0], [5.0, 7.0])
     >>> in_units("standard", data, [Gaussian()]).outputs[0].Y[:, 0].tolist()
     [-1.0, 1.0]
     """
+    if not sparse:
+        check_dense(data.X)
     named = scaling if isinstance(scaling, Mapping) else {}
     if named:
         _check_transforms(named, data, likelihoods if transforms else ())

@@ -54,7 +54,7 @@ def mogps_ar(
     likelihood  softmax by augment and reduce, `negatives` sampled wrong classes a row
 
     Args:
-        data: labels 0, 1, … of each output.
+        data: labels 0, 1, … of each output; inputs may be sparse.
         classes: number of classes of each output; the largest label and one if None.
         latents: latent GPs `Q`.
         inducing: points a latent GP (k-means centres; random patches), or the inducing variables
@@ -83,7 +83,7 @@ def mogps_ar(
     >>> model.prior.W.shape  # six classes, three latent GPs
     TensorShape([6, 3])
     """
-    data = in_units(scaling, data, inputs=patches is None)
+    data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
     counts = _classes(data, classes)
     likelihoods = {
         name: AugmentReduce(
@@ -91,7 +91,7 @@ def mogps_ar(
             negatives,
             covariance=covariance,
             theta=theta,
-            rows=len(data.X) if theta == "local" else None,
+            rows=data.X.shape[0] if theta == "local" else None,
             seed=seed + d,
         )
         for d, (name, C) in enumerate(counts.items())
@@ -194,7 +194,7 @@ def mg_m(
     >>> mg_m(data, latents=3, inducing=4).prior.W.shape  # four classes, three latent GPs
     TensorShape([4, 3])
     """
-    data = in_units(scaling, data, inputs=patches is None)
+    data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
     likelihoods = {
         name: Softmax(C, samples, covariance=covariance, seed=seed + d)
         for d, (name, C) in enumerate(_classes(data, classes).items())
@@ -228,7 +228,7 @@ def g_a(
     scaled up to the data.
 
     Args:
-        data: labels 0, 1, … of one output.
+        data: labels 0, 1, … of one output; inputs may be sparse.
         inducing: points that all classes share, or the inducing variables themselves.
         negatives: sampled wrong classes a row and step; all if None.
         kl_weight: of the divergence in the bound.
@@ -244,7 +244,7 @@ def g_a(
     >>> model.prior.num_functions, len(model.prior.kernels)
     (4, 1)
     """
-    data = in_units(scaling, data, inputs=patches is None)
+    data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
     kernels = shared_kernel(data, kernel, lengthscale, patches, seed)
@@ -276,7 +276,7 @@ def g_m(
     scaled up to the data.
 
     Args:
-        data: labels 0, 1, … of one output.
+        data: labels 0, 1, … of one output; inputs may be sparse.
         inducing: points that all classes share, or the inducing variables themselves.
         samples: draws of the functions for each row and step.
         kl_weight: of the divergence in the bound.
@@ -292,7 +292,7 @@ def g_m(
     >>> model.prior.num_functions, len(model.prior.kernels)
     (4, 1)
     """
-    data = in_units(scaling, data, inputs=patches is None)
+    data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: Softmax(C, samples, seed=seed)}
     kernels = shared_kernel(data, kernel, lengthscale, patches, seed)

@@ -17,6 +17,7 @@ from gpflow.utilities import set_trainable
 
 from mogp.data import MultiOutputData
 from mogp.data.batches import Batch, BatchSource
+from mogp.data.matrices import ranges
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.likelihoods import PerOutput
@@ -89,7 +90,7 @@ def hetmogp_lmc(
     TensorShape([3, 4])
     """
     outputs = _per_output(data, likelihood)
-    data = in_units(scaling, data, outputs.likelihoods)
+    data = in_units(scaling, data, outputs.likelihoods, sparse=True)
     Q = _latents(data, outputs, latents)
     parts: dict[str, Any] = {
         "prior": LMC(
@@ -329,7 +330,7 @@ def cgp(
     """
     _one_output(data)
     outputs = _per_output(data, likelihood)
-    data = in_units(scaling, data, outputs.likelihoods)
+    data = in_units(scaling, data, outputs.likelihoods, sparse=True)
     kernels = _kernels(data, kernel, outputs.num_functions)
     if kernel is None:
         for one in kernels:
@@ -359,7 +360,7 @@ def _per_output(data: MultiOutputData, likelihood: Likelihoods) -> PerOutput:
 
 def _warn_of_constants(data: MultiOutputData) -> None:
     """Columns that say nothing are no error, but hardly what was meant."""
-    still = np.flatnonzero(np.ptp(data.X, axis=0) == 0) if len(data.X) > 1 else ()
+    still = np.flatnonzero(ranges(data.X) == 0) if data.X.shape[0] > 1 else ()
     if len(still):
         which = ", ".join(map(str, still))
         warnings.warn(

@@ -7,7 +7,8 @@ from typing import Literal, overload
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from mogp.data import Array
+from mogp.data import Matrix
+from mogp.data.matrices import as_dense, ranges
 
 One = Literal["diagonal", "range", "median"]
 Rule = One | Literal["columns"]
@@ -16,18 +17,18 @@ _ROWS_FOR_DISTANCES = 500
 
 
 @overload
-def start_lengthscales(X: Array, rule: One, seed: int = 0) -> float: ...
+def start_lengthscales(X: Matrix, rule: One, seed: int = 0) -> float: ...
 
 
 @overload
-def start_lengthscales(X: Array, rule: Literal["columns"], seed: int = 0) -> list[float]: ...
+def start_lengthscales(X: Matrix, rule: Literal["columns"], seed: int = 0) -> list[float]: ...
 
 
-def start_lengthscales(X: Array, rule: Rule, seed: int = 0) -> float | list[float]:
+def start_lengthscales(X: Matrix, rule: Rule, seed: int = 0) -> float | list[float]:
     """Lengthscales to start from, for kernels over inputs `X [N, P]`.
 
     Args:
-        X: the inputs.
+        X: the inputs, dense or sparse.
         rule: "diagonal": a tenth of the diagonal of the box that holds the inputs; "range": a
             quarter of the range of a column, averaged over columns; "columns": a tenth of the
             range of each column, one each; "median": the median distance between different inputs.
@@ -42,7 +43,7 @@ def start_lengthscales(X: Array, rule: Rule, seed: int = 0) -> float | list[floa
     >>> start_lengthscales(X, "range"), start_lengthscales(X, "columns")
     (0.875, [0.3, 0.4])
     """
-    span = np.ptp(X, axis=0)
+    span = ranges(X)
     if rule == "diagonal":
         return max(float(np.linalg.norm(span)) / 10, _LEAST)
     if rule == "range":
@@ -54,11 +55,11 @@ def start_lengthscales(X: Array, rule: Rule, seed: int = 0) -> float | list[floa
     raise ValueError(f"rule={rule!r}; choose 'diagonal', 'range', 'columns' or 'median'.")
 
 
-def _median_distance(X: Array, seed: int) -> float:
+def _median_distance(X: Matrix, seed: int) -> float:
     rng = np.random.default_rng(seed)
-    few = X
-    if len(X) > _ROWS_FOR_DISTANCES:
-        few = X[rng.choice(len(X), _ROWS_FOR_DISTANCES, replace=False)]
-    distances = pdist(few)
+    few, N = X, X.shape[0]
+    if N > _ROWS_FOR_DISTANCES:
+        few = X[rng.choice(N, _ROWS_FOR_DISTANCES, replace=False)]
+    distances = pdist(as_dense(few))
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0

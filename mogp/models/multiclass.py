@@ -11,7 +11,7 @@ from gpflow.kernels import Kernel, SquaredExponential
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.class_batches import class_labels
-from mogp.inducing import InducingPoints, kmeans_points
+from mogp.inducing import InducingPoints, distinct_points, kmeans_points
 from mogp.kernels import KernelRows
 from mogp.likelihoods import OneVsEach, RobustMax
 from mogp.models.choices import (
@@ -88,7 +88,7 @@ def ovse(
     TensorShape([5, 2])
     """
     check_posterior(posterior)
-    data = in_units(scaling, data)
+    data = in_units(scaling, data, sparse=True)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
     own = _kernel(data, kernel, lengthscale, variance, seed)
@@ -158,7 +158,7 @@ def robust_max(
     (4, TensorShape([5, 2]))
     """
     check_posterior(posterior)
-    data = in_units(scaling, data)
+    data = in_units(scaling, data, sparse=True)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
     own = _kernel(data, kernel, lengthscale, variance, seed)
@@ -202,7 +202,7 @@ def ovse_linear(
     >>> ovse_linear(data).weights.shape
     TensorShape([3, 1])
     """
-    data = in_units(scaling, data)
+    data = in_units(scaling, data, sparse=True)
     labels = class_labels(data, classes)
     C = int(labels.max()) + 1 if classes is None else classes
     return LinearOneVsEach(C, data.input_dim, penalty, rivals, data.schema, data.scaled_by)
@@ -214,8 +214,8 @@ def class_points(data: MultiOutputData, labels: Array, count: int, seed: int = 0
     A class with fewer distinct inputs than that sets the number for all.
     """
     X = data.inputs(0)
-    own = [np.unique(X[labels == k], axis=0) for k in range(int(labels.max()) + 1)]
-    fewest = min(map(len, own))
+    own = [distinct_points(X[labels == k]) for k in range(int(labels.max()) + 1)]
+    fewest = min(rows.shape[0] for rows in own)
     if count > fewest:
         warnings.warn(
             f"{count} inducing points a class were asked for, a class has {fewest} distinct inputs:"

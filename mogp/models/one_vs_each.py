@@ -15,11 +15,12 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import MultiOutputData, Names, Scaling, Schema
-from mogp.data.batches import Batch
+from mogp.data.batches import Batch, every_row, gather_rows
 from mogp.data.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
 from mogp.kernels import kernels_of, parameters_read_once, take_rows
+from mogp.kernels.products import inner
 from mogp.likelihoods import OneVsEach
 from mogp.likelihoods.one_vs_each import expected_log_sigmoid
 from mogp.models.base import MOGP, Data
@@ -145,7 +146,11 @@ class OneVsEachMOGP(SparseMOGP):
         `OneVsEach.log_bound`.
         """
         X = self.at(Xnew)
-        blocks = [X[start : start + _ROWS_AT_ONCE] for start in range(0, X.shape[0], _ROWS_AT_ONCE)]
+        N = X.shape[0]
+        blocks = [
+            gather_rows(X, range(start, min(start + _ROWS_AT_ONCE, N)))
+            for start in range(0, N, _ROWS_AT_ONCE)
+        ]
         views = (View(self.condition(block), 0, self.num_classes, None) for block in blocks)
         return tf.concat(
             [self.likelihood.likelihoods[0].log_bound(view, normalise) for view in views], 0
@@ -175,6 +180,8 @@ class LinearOneVsEach(MOGP):
     >>> model.columns
     (('output 0', 'a'), ('output 0', 'b'), ('output 0', 'c'))
     """
+
+    reads_sparse = True
 
     def __init__(
         self,
@@ -243,14 +250,14 @@ class LinearOneVsEach(MOGP):
             weights, bias = (
                 tf.gather(p.unconstrained_variable, data.classes) for p in (self.weights, self.bias)
             )
-            scores = tf.linalg.matmul(data.X, weights, transpose_b=True) + bias
+            scores = tf.transpose(inner(weights, data.X)) + bias
             compared = tf.reduce_sum(tf.math.log_sigmoid(scores[:, :1] - scores[:, 1:]))
             return self.num_classes * (
                 data.weight * compared - 0.5 * self.penalty * tf.reduce_sum(weights[0] ** 2)
             )
         batch = self.scaled(data).full() if isinstance(data, MultiOutputData) else data
         own = batch.outputs[0]
-        scores = self.scores(batch.X if own.rows is None else tf.gather(batch.X, own.rows))
+        scores = self.scores(batch.X if own.rows is None else gather_rows(batch.X, own.rows))
         of_label = tf.gather(scores, tf.cast(own.Y[:, 0], tf.int64), batch_dims=1)
         compared = tf.reduce_sum(tf.math.log_sigmoid(of_label[:, None] - scores), -1) + np.log(2.0)
         return tf.reduce_sum(own.weight * compared) - 0.5 * self.penalty * tf.reduce_sum(
@@ -259,11 +266,11 @@ class LinearOneVsEach(MOGP):
 
     def scores(self, X: tf.Tensor) -> tf.Tensor:
         """`[N, C]` at `X [N, P]`, as the kernels of other models read it: see `at`."""
-        return tf.linalg.matmul(X, self.weights, transpose_b=True) + self.bias
+        return tf.transpose(inner(tf.convert_to_tensor(self.weights), X)) + self.bias
 
     def _log_densities(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         """Log softmax of the labels."""
-        X = tf.constant(data.inputs(0), gpflow.default_float())
+        X = every_row(data.inputs(0))
         log_p = tf.nn.log_softmax(self.scores(X))
         labels = tf.cast(data.outputs[0].Y[:, 0], tf.int64)
         return {self.names[0]: tf.gather(log_p, labels, batch_dims=1)}

@@ -23,6 +23,8 @@ def read_points(Xnew: Any, columns: Sequence[InputColumn]) -> tf.Tensor | tf.Spa
     >>> read_points([0.5, 0.7], [InputColumn()]).shape.as_list()
     [2, 1]
     """
+    if isinstance(Xnew, tf.SparseTensor):
+        Xnew = tf.sparse.reorder(Xnew)
     if is_sparse(Xnew):
         rows = sparse_rows(Xnew)
         bad = int(np.sum(~np.isfinite(rows.data)))

@@ -19,8 +19,9 @@ from mogp.data import (
     Output,
     Scaling,
     Schema,
+    is_sparse,
 )
-from mogp.data.batches import input_rows
+from mogp.data.batches import every_row
 from mogp.errors import UnsupportedError
 from mogp.models.naming import listed
 from mogp.models.points import read_points
@@ -38,6 +39,7 @@ class ReadsData(ABC):
             from, or else of the first it is fitted on.
         scaling: the units in which the model computes. Inputs, targets and predictions are in those
             of the data all the same; kernels and noises are of scaled data. None if there is none.
+        reads_sparse: whether its kernels read inputs as sparse matrices.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -50,6 +52,7 @@ class ReadsData(ABC):
     schema: Schema
     scaling: Scaling | None = None
     has_replicas: ClassVar[bool] = False
+    reads_sparse: ClassVar[bool] = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,6 +98,8 @@ class ReadsData(ABC):
         Args:
             Xnew: see `at`.
         """
+        if (is_sparse(Xnew) or isinstance(Xnew, tf.SparseTensor)) and not self.reads_sparse:
+            raise self.unsupported("does not read sparse inputs", "Give it Xnew.toarray().")
         return read_points(Xnew, self.schema.columns or (InputColumn(),) * self.input_dim)
 
     def aligned(self, data: Any) -> Any:
@@ -137,7 +142,7 @@ class ReadsData(ABC):
         Args:
             data: aligned.
         """
-        X = input_rows(data.X)(tf.range(data.X.shape[0], dtype=tf.int64))
+        X = every_row(data.X)
         if isinstance(data, LabelData):
             return X, [np.arange(data.num_points)]
         return X, [o.rows for o in data.outputs]
@@ -170,8 +175,12 @@ class ReadsData(ABC):
         Args:
             X: `[N, P]`, or `[N, P + 1]` with a replica number, in the units of the data.
         """
-        if self.scaling is None or isinstance(X, tf.SparseTensor):
+        if self.scaling is None:
             return X
+        if isinstance(X, tf.SparseTensor):
+            if not self.scaling.moves_inputs:
+                return X
+            X = tf.sparse.to_dense(X)
         P = self.input_dim
         return tf.concat([self.scaling.inputs(X[:, :P]), X[:, P:]], 1)
 

@@ -83,6 +83,7 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
     """
 
     compiles = True
+    reads_sparse = True
 
     def __init__(
         self,
@@ -200,9 +201,10 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         """
         if not group.reads_inputs:
             return tf.zeros([tf.shape(f.mean)[0], 0], f.mean.dtype)
+        X = dense(batch.X)
         if own.rows is not None:
-            return tf.gather(batch.X, own.rows)
-        return tf.tile(batch.X, [len(group.outputs), 1])
+            return tf.gather(X, own.rows)
+        return tf.tile(X, [len(group.outputs), 1])
 
     def _marginals(
         self, functions: Conditional, outputs: Sequence[int], rows: Together

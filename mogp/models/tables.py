@@ -13,6 +13,7 @@ import pandas as pd
 import tensorflow as tf
 
 from mogp.data import Array, InputColumn, LabelData, MultiOutputData, column_names
+from mogp.data.batches import gather_rows
 from mogp.data.inputs import give_back
 from mogp.errors import UnsupportedError
 from mogp.models.naming import listed
@@ -107,7 +108,7 @@ def compared(model: MOGP, data: MultiOutputData | LabelData, spread: Spread) -> 
     X = model.scaled_inputs(shown)
     outputs = [d for d in model.reported if len(rows[d])]
     everywhere = None
-    if isinstance(data, MultiOutputData) and len(X) <= min(
+    if isinstance(data, MultiOutputData) and X.shape[0] <= min(
         _MOST_UNUSED * max(map(len, rows)), _ROWS_AT_ONCE
     ):
         # Outputs that share inputs share the work on them.
@@ -121,14 +122,14 @@ def compared(model: MOGP, data: MultiOutputData | LabelData, spread: Spread) -> 
         here = [] if everywhere is None else [a[i][rows[d]] for a in everywhere]
         blocks = list(_blocks(len(rows[d])))
         for block in blocks:
-            at = _take(X, rows[d][block])
+            at = gather_rows(X, rows[d][block])
             found = [a[block] for a in here] or model._y_units(model._predict_y(at, [d]), [d])
             mean, var = (np.asarray(a) for a in found)
             values = {"observed": observed[block], "mean": mean, "sd": np.sqrt(var)}
             if spread.quantiles:
                 draws = model._draw_y_apart(at, d, spread.samples, spread.seed + block.start)
                 values |= _quantiles(model._y_draws(draws, [d]), len(targets), spread)
-            inputs = _inputs(model, at, _take(shown, rows[d][block]))
+            inputs = _inputs(model, at, gather_rows(shown, rows[d][block]))
             part = _part(model, d, rows[d][block], inputs, targets, values)
             parts.append(part[known[block].reshape(-1)])
     return (
@@ -271,12 +272,6 @@ def _blocks(rows: int) -> Iterator[slice]:
     return (
         slice(start, min(start + _ROWS_AT_ONCE, rows)) for start in range(0, rows, _ROWS_AT_ONCE)
     )
-
-
-def _take(X: tf.Tensor, rows: Array) -> tf.Tensor:
-    if isinstance(X, tf.SparseTensor):
-        return tf.sparse.slice(X, [int(rows[0]), 0], [len(rows), X.shape[1]])
-    return tf.gather(X, rows)
 
 
 def _rows(X: tf.Tensor | tf.SparseTensor, start: int, count: int) -> tf.Tensor | tf.SparseTensor:
