@@ -52,7 +52,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     ['row', 'x', 'output', 'target', 'mean', 'sd']
     """
 
-    _untraced = ("schema", "scaling", "_prepare")
+    _untraced: ClassVar[tuple[str, ...]] = ("schema", "scaling", "_prepare")
     _prepare: Callable[[Any], MOGP] | None = None
 
     # --- what it is

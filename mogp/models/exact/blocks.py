@@ -1,22 +1,23 @@
 r"""Exact algebra with the covariance of a tree of functions, by elimination of its blocks.
 
-Row $i$ observes $y_i = F_{l(i)}(x_i) + \epsilon_i$ with noise $\sigma^2$, where $F_l$ is the function
-at a leaf of a tree: each function of the tree is drawn around that of the node above it, with a
-kernel for each level. What the rows below a node say of its function at their $u$ distinct inputs is
-a precision $\Lambda$ and a vector $b$. Passing that on to the function above takes the kernel of
-the level: with $\Lambda = R R^\top$,
+Row $i$ observes $y_i = F_{l(i)}(x_i) + \epsilon_i$ with noise $\sigma^2$; $F_l$ is the function at
+leaf $l$ of a tree, where each function is drawn around the one above it, with a kernel for each
+level. What the rows below a node say of its function at their $u$ distinct inputs is a precision
+$\Lambda$ and a vector $b$. Passing them on to the function above takes the kernel $K$ of the level:
+with $\Lambda = R R^\top$,
 
 $$I + R^\top K R = L L^\top, \qquad W = R L^{-\top}, \qquad
-  (\Lambda^{-1} + K)^{-1} = W W^\top, \qquad w = L^{-1} R^{-1} b,$$
+  (\Lambda^{-1} + K)^{-1} = W W^\top, \qquad w = L^{-1} R^{-1} b.$$
 
-$W W^\top$ is the precision and $W w$ the vector that the node above adds up over its children, each
-at the child's own inputs. Nodes with the same inputs, and the same below them, are of one *pattern*:
-they share the matrices, so that a matrix of the size $u$ of a node is factorised once for each
-pattern, in place of one matrix of the size of all rows.
+The node above adds up the precisions $W W^\top$ and the vectors $W w$ of its children, each at the
+inputs of the child. Nodes with the same inputs, and the same below them, are of one *pattern*: they
+share $R$, $L$ and $W$. So one matrix of the size $u$ is factorised for each pattern, in place of
+one of the size of all rows.
 
-With $\hat F = \Lambda^{-1} b$ at the node, what its children say of it differs from it by
-$w_c - W_c^\top \hat F$. These residuals of all nodes, and $w$ of the root, are $A y$ with
-$A^\top A = C^{-1}$, the inverse of the covariance of all rows.
+With $\hat F = \Lambda^{-1} b$ at a node, what its child $c$ says differs from it by
+$w_c - W_c^\top \hat F$. These residuals of all nodes, and $w$ of the root, are $A y$, where
+$A^\top A = C^{-1}$ is the inverse of the covariance of all rows; and $|C|$ is the product of
+$\sigma^2$ for all rows and of $|L|^2$ for all nodes.
 """
 
 from __future__ import annotations
@@ -43,13 +44,15 @@ class TreeBlocks:
             above the row.
 
     Attributes:
-        cost: the sum of $u^3$ over all patterns; a dense factor has the cube of all rows.
+        cost: the sum of $u^3$ over all patterns (the largest $u$ of a level for each of them); a
+            dense factor has the cube of all rows.
 
     Two outputs around one function, observed twice and once at the inputs 0 and 1:
 
     >>> import numpy as np
     >>> import tensorflow as tf
-    >>> blocks = TreeBlocks(np.array([0, 1, 0, 1, 0]), [np.array([0, 0, 1, 1, 1]), np.zeros(5, int)])
+    >>> output, root = np.array([0, 0, 1, 1, 1]), np.zeros(5, int)
+    >>> blocks = TreeBlocks(np.array([0, 1, 0, 1, 0]), [output, root])
     >>> K = tf.eye(2, dtype=tf.float64)
     >>> found = blocks.factorise([K, K], tf.constant(0.5, tf.float64))
     >>> shared = np.array([[2, 0, 1, 0, 1], [0, 2, 0, 1, 0]])
@@ -60,22 +63,24 @@ class TreeBlocks:
     """
 
     def __init__(self, place: Whole, nodes: Sequence[Whole]) -> None:
-        self.rows = len(place)
+        self.rows, self.inputs = len(place), int(place.max()) + 1
         self.levels: list[_Level] = []
         below = _Nodes.of_rows(place)
         for above in nodes:
             below, level = below.under(above)
             self.levels.append(level)
-        self.cost = float(sum(np.prod(level.place.shape) * level.place.shape[1] ** 2 for level in self.levels))
+        self.cost = float(
+            sum(np.prod(level.place.shape) * level.place.shape[1] ** 2 for level in self.levels)
+        )
 
     def factorise(self, kernels: Sequence[tf.Tensor], noise: tf.Tensor) -> TreeFactors:
         r"""The factors for covariances `[U, U]` of the levels at the distinct inputs, the leaves
         first, and $\sigma^2$.
         """
         steps, logdet = [], self.rows * tf.math.log(noise)
-        precision = tf.fill([len(kernels[0]), 1, 1], 1 / noise)
+        precision = tf.fill([self.inputs, 1, 1], 1 / noise)
         for level, K in zip(self.levels, kernels, strict=True):
-            step = _step(level.added(precision), level.own(K))
+            step = _step(level.added(precision), level.own(tf.ensure_shape(K, [self.inputs] * 2)))
             logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(step.L)), -1)
             logdet += 2 * tf.reduce_sum(tf.constant(level.members, K.dtype) * logs)
             steps.append(step)
@@ -97,13 +102,14 @@ class TreeFactors:
         n, found = V.shape[1], []
         w, W = V / self._sd, 1 / self._sd
         for level, step in zip(self._levels, self._steps, strict=True):
-            b = level.summed(tf.reshape(_times(W, w), [-1, n]))
+            flat = [len(level.summand), n]
+            b = level.summed(tf.reshape(_times(W, w), flat))
             c = tf.linalg.triangular_solve(step.R, b)
-            estimate = tf.linalg.triangular_solve(step.R, c, adjoint=True)
-            handed = tf.reshape(level.handed(estimate, n), w.shape)
-            found.append(w - _times(W, handed, transpose=True))
+            estimate = level.handed(tf.linalg.triangular_solve(step.R, c, adjoint=True), n)
+            residual = w - _times(W, tf.reshape(estimate, w.shape), transpose=True)
+            found.append(tf.reshape(residual, flat))
             w, W = tf.linalg.triangular_solve(step.L, c), step.W
-        return tf.concat([tf.reshape(part, [-1, n]) for part in (*found, w)], 0)
+        return tf.concat([*found, tf.reshape(w, [level.size, n])], 0)
 
 
 class _Step(NamedTuple):
@@ -133,8 +139,8 @@ class _Level(NamedTuple):
     Attributes:
         place: `[P, u]` inputs of each pattern, -1 behind the last one.
         members: `[P]` nodes of each pattern, `m` at most.
-        summand: `[s]` for each number of the level below, where in `[P, u, m]` it is added; -1 where
-            there is none.
+        summand: `[s]` for each number of the level below, where in `[P, u, m]` it is added; -1
+            where there is none.
         child, parent, weight: `[k]` patterns of the level below, whose precisions are added to
             patterns of this one, and how many times.
         inside: `[k, u']` where among the inputs of the parent those of the child are.
@@ -147,6 +153,11 @@ class _Level(NamedTuple):
     parent: Whole
     weight: Whole
     inside: Whole
+
+    @property
+    def size(self) -> int:
+        """`P u m`."""
+        return self.place.size * int(self.members.max())
 
     def own(self, K: tf.Tensor) -> tf.Tensor:
         """`[P, u, u]` out of `[U, U]`, 0 where a pattern has no input."""
@@ -172,13 +183,13 @@ class _Level(NamedTuple):
     def summed(self, numbers: tf.Tensor) -> tf.Tensor:
         """`[P, u, m n]`: sums of `[s, n]`, what the level below says."""
         P, u = self.place.shape
-        m = int(self.members.max())
-        total = tf.math.unsorted_segment_sum(numbers, tf.constant(self.summand), P * u * m)
-        return tf.reshape(total, [P, u, m * numbers.shape[1]])
+        total = tf.math.unsorted_segment_sum(numbers, tf.constant(self.summand), self.size)
+        return tf.reshape(total, [P, u, self.size // (P * u) * numbers.shape[1]])
 
     def handed(self, vectors: tf.Tensor, n: int) -> tf.Tensor:
         """`[s, n]`: `[P, u, m n]` where the level below is, 0 where it is not."""
-        each = tf.gather(tf.reshape(vectors, [-1, n]), np.maximum(self.summand, 0))
+        flat = tf.reshape(vectors, [self.size, n])
+        each = tf.gather(flat, np.maximum(self.summand, 0))
         return each * tf.constant(self.summand >= 0, each.dtype)[:, None]
 
 

@@ -23,8 +23,11 @@ from mogp.models.exact.blocks import TreeBlocks, TreeFactors
 from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
 from mogp.priors import Marginals
 
-_BLOCKS_COST = 10
-"""Elimination takes about so many times the time of a dense factor of the size of its blocks."""
+_COST_OF_BLOCKS = 10
+"""Elimination takes as long as the evidence of dense matrices of so many times its `cost`."""
+
+_AT_ONCE = 1000
+"""Rows at which DHGP predicts at a time: each takes a vector of the length of all data."""
 
 
 class HGP(ExactMOGP, ReplicatedMOGP):
@@ -144,11 +147,10 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
     $$\mathrm{cov}[f_d^r(x), f_{d'}^{r'}(x')] = k_g(x, x') + \mathbb 1[d = d'] k_e(x, x')
       + \mathbb 1[d = d', r = r'] k_f(x, x').$$
 
-    Time grows with the cube of all rows, unless all outputs and replicas are observed at the same
-    $N$ inputs: rotating the $R$ replicas of each output by an orthogonal matrix with first column
-    $1/\sqrt R$ leaves one component with covariance
-    $J_D \otimes R K_g + I_D \otimes (R K_e + K_f + \sigma^2 I)$ and $D(R-1)$ independent ones with
-    $K_f + \sigma^2 I$.
+    Blocks are eliminated from the leaves of the tree to its root (`TreeBlocks`): time grows with
+    the cube of the distinct inputs of all rows, and of those of each output. Outputs and replicas
+    with equal inputs share their matrices. Where inputs hardly repeat, a dense factor of all rows
+    takes less time, and is what is used.
 
     Args:
         data: outputs with replica numbers, crossed or nested. The model holds them, and trains on
@@ -202,7 +204,7 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         self._inputs, place = np.unique(table[:, :-1], axis=0, return_inverse=True)
         leaf = table[:, -1].round().astype(np.int64)
         blocks = TreeBlocks(place.reshape(-1), [leaf, leaf // (R + 1), 0 * leaf])
-        self._blocks = blocks if _BLOCKS_COST * blocks.cost <= float(len(y)) ** 3 else None
+        self._blocks = blocks if _COST_OF_BLOCKS * blocks.cost <= float(len(y)) ** 3 else None
 
     @property
     def num_rows(self) -> int:
@@ -268,13 +270,18 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         return partial(tf.linalg.triangular_solve, tf.linalg.cholesky(self._covariance()))
 
     def _marginals(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        at, mean, A = self._projected(X, outputs)
-        var = tf.maximum(
-            self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE
+        starts = range(0, max(len(X), 1), _AT_ONCE)
+        found = [self._some(X[i : i + _AT_ONCE], d) for d in outputs for i in starts]
+        mean, var = (
+            tf.transpose(tf.reshape(tf.concat(parts, 0), [len(outputs), len(X)]))
+            for parts in zip(*found, strict=True)
         )
-        return Marginals(
-            *(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var))
-        )
+        return Marginals(mean, tf.maximum(var, LEAST_VARIANCE))
+
+    def _some(self, X: tf.Tensor, output: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance `[n]` of an output at a few rows."""
+        at, mean, A = self._projected(X, [output])
+        return mean, self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0)
 
     def _joint(self, X: tf.Tensor, outputs: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
         at, mean, A = self._projected(X, outputs)
@@ -300,4 +307,3 @@ def _levels(kernel: LevelKernels, model: str, levels: str, data: MultiOutputData
         number = {2: "two", 3: "three"}[count]
         raise ValueError(f"{len(chosen)} kernels; {model} has {number} levels: {levels}.")
     return chosen
-
