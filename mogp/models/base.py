@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
     ['row', 'x', 'output', 'target', 'mean', 'sd']
     """
 
-    _untraced = ("schema", "scaling", "_prepare")
+    _untraced: ClassVar[tuple[str, ...]] = ("schema", "scaling", "_prepare")
     _prepare: Callable[[Any], MOGP] | None = None
     compiles = False
     """Whether predictions are made of TensorFlow operations only, which a graph can hold."""

@@ -31,6 +31,8 @@ class ExactMOGP(MOGP):
         scaling: see `hetmogp_lmc`.
     """
 
+    _untraced = ("_solved",)
+
     def __init__(self, data: MultiOutputData, scaling: ScalingChoice) -> None:
         super().__init__()
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]

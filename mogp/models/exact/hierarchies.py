@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import gpflow
 import numpy as np
@@ -15,11 +16,18 @@ from gpflow.utilities import positive
 from mogp.data import Array, MultiOutputData
 from mogp.data.padded import PaddedSource, distinct_inputs
 from mogp.kernels import KernelStack, hierarchical
-from mogp.linalg import cholesky, log_evidence
+from mogp.linalg import log_evidence
 from mogp.models.choices import LevelKernels, ScalingChoice, chosen_levels
 from mogp.models.exact.base import ExactMOGP
+from mogp.models.exact.blocks import TreeBlocks, TreeFactors
 from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
 from mogp.priors import Marginals
+
+_COST_OF_BLOCKS = 10
+"""Elimination takes as long as the evidence of dense matrices of so many times its `cost`."""
+
+_AT_ONCE = 1000
+"""Rows at which DHGP predicts at a time: each takes a vector of the length of all data."""
 
 
 class HGP(ExactMOGP, ReplicatedMOGP):
@@ -139,11 +147,10 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
     $$\mathrm{cov}[f_d^r(x), f_{d'}^{r'}(x')] = k_g(x, x') + \mathbb 1[d = d'] k_e(x, x')
       + \mathbb 1[d = d', r = r'] k_f(x, x').$$
 
-    Time grows with the cube of all rows, unless all outputs and replicas are observed at the same
-    $N$ inputs: rotating the $R$ replicas of each output by an orthogonal matrix with first column
-    $1/\sqrt R$ leaves one component with covariance
-    $J_D \otimes R K_g + I_D \otimes (R K_e + K_f + \sigma^2 I)$ and $D(R-1)$ independent ones with
-    $K_f + \sigma^2 I$.
+    Blocks are eliminated from the leaves of the tree to its root (`TreeBlocks`): time grows with
+    the cube of the distinct inputs of all rows, and of those of each output. Outputs and replicas
+    with equal inputs share their matrices. Where inputs hardly repeat, a dense factor of all rows
+    takes less time, and is what is used.
 
     Args:
         data: outputs with replica numbers, crossed or nested. The model holds them, and trains on
@@ -194,7 +201,10 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
             table, y, output = table[kept], y[kept], output[kept]
             self._log_scale = float(np.sum(np.log(self._affine()[1][output])))
         self._X, self._y = table, y
-        self._grid = self._common_grid()
+        self._inputs, place = np.unique(table[:, :-1], axis=0, return_inverse=True)
+        leaf = table[:, -1].round().astype(np.int64)
+        blocks = TreeBlocks(place.reshape(-1), [leaf, leaf // (R + 1), 0 * leaf])
+        self._blocks = blocks if _COST_OF_BLOCKS * blocks.cost <= float(len(y)) ** 3 else None
 
     @property
     def num_rows(self) -> int:
@@ -218,26 +228,18 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
         )
         return np.column_stack([X[:, :-1], leaf])
 
-    def _common_grid(self) -> Array | None:
-        """`[D, R, N]` targets, where all outputs and replicas have the same inputs in the same
-        order.
-        """
-        D, R = len(self.names), self.replicas
-        N, rest = divmod(len(self._y), D * R)
-        if rest or N == 0:
-            return None
-        order = np.lexsort(self._X.T)
-        x, leaf = np.split(self._X[order].reshape(D * R, N, -1), [-1], axis=-1)
-        wanted = np.add.outer(np.arange(D) * (R + 1), np.arange(R)).reshape(-1, 1, 1)
-        if not ((leaf == wanted).all() and (x == x[:1]).all()):
-            return None
-        self._inputs = x[0]
-        grid: Array = self._y[order].reshape(D, R, N)
-        return grid
-
     def _evidence(self) -> tf.Tensor:
         """Of all outputs together."""
-        return self._dense() if self._grid is None else self._rotated(self._grid)
+        if self._blocks is None:
+            return self._dense()
+        factors = self._factorised(self._blocks)
+        white = factors.whiten(tf.constant(self._y[:, None], factors.logdet.dtype))
+        constant = self.num_rows * np.log(2 * np.pi)
+        return -0.5 * (tf.reduce_sum(tf.square(white)) + factors.logdet + constant)
+
+    def _factorised(self, blocks: TreeBlocks) -> TreeFactors:
+        x = tf.constant(self._inputs, gpflow.default_float())
+        return blocks.factorise([k(x) for k in self.levels[::-1]], tf.convert_to_tensor(self.noise))
 
     def _covariance(self) -> tf.Tensor:
         K = self.kernel(tf.constant(self._X, gpflow.default_float()))
@@ -246,47 +248,40 @@ class DHGP(ExactMOGP, ReplicatedMOGP):
     def _dense(self) -> tf.Tensor:
         return log_evidence(tf.constant(self._y, gpflow.default_float()), self._covariance())
 
-    def _rotated(self, grid: Array) -> tf.Tensor:
-        D, R, N = grid.shape
-        x = tf.constant(self._inputs, gpflow.default_float())
-        K_g, K_e, K_f = (k(x) for k in self.levels)
-        own = K_f + tf.convert_to_tensor(self.noise) * tf.eye(N, dtype=K_f.dtype)
-        ones, eye = tf.ones([D, D], own.dtype), tf.eye(D, dtype=own.dtype)
-        first = _kron(ones, R * K_g) + _kron(eye, R * K_e + own)
-        mean = tf.constant(grid.mean(axis=1).reshape(-1) * np.sqrt(R), own.dtype)
-        total = log_evidence(mean, first)
-        if R == 1:
-            return total
-        apart = np.linalg.qr(np.column_stack([np.ones(R), np.eye(R)[:, 1:]]))[0][:, 1:]
-        others = tf.constant(np.einsum("drn,rk->ndk", grid, apart).reshape(N, -1), own.dtype)
-        L = cholesky(own, jitter=0.0, name="the covariance of a replica")
-        logs = tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L))) * D * (R - 1)
-        squares = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(L, others)))
-        return total - 0.5 * squares - logs - 0.5 * N * D * (R - 1) * np.log(2 * np.pi)
-
     def _projected(
         self, X: tf.Tensor, outputs: Sequence[int]
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Rows of the tree, the mean there, and what the data take off covariances, as a factor."""
 
-        def solve() -> tuple[tf.Tensor, tf.Tensor]:
-            L = tf.linalg.cholesky(self._covariance())
-            return L, tf.linalg.triangular_solve(L, tf.constant(self._y[:, None], L.dtype))
+        def solve() -> tuple[Callable[[tf.Tensor], tf.Tensor], tf.Tensor]:
+            whiten = self._whitening()
+            return whiten, whiten(tf.constant(self._y[:, None], gpflow.default_float()))
 
-        L, alpha = self._once(solve)
+        whiten, alpha = self._once(solve)
         each = [self._with_leaf(np.asarray(X), np.full(len(X), d)) for d in outputs]
         at = tf.constant(np.concatenate(each), X.dtype)
-        A = tf.linalg.triangular_solve(L, self.kernel(tf.constant(self._X, X.dtype), at))
+        A = whiten(self.kernel(tf.constant(self._X, X.dtype), at))
         return at, tf.linalg.matmul(A, alpha, transpose_a=True)[:, 0], A
 
+    def _whitening(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """`V [rows, n]` to `A V` with `Aᵀ A = C⁻¹`, `C` the covariance of the rows."""
+        if self._blocks is not None:
+            return self._factorised(self._blocks).whiten
+        return partial(tf.linalg.triangular_solve, tf.linalg.cholesky(self._covariance()))
+
     def _marginals(self, X: tf.Tensor, outputs: Sequence[int]) -> Marginals:
-        at, mean, A = self._projected(X, outputs)
-        var = tf.maximum(
-            self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0), LEAST_VARIANCE
+        starts = range(0, max(len(X), 1), _AT_ONCE)
+        found = [self._some(X[i : i + _AT_ONCE], d) for d in outputs for i in starts]
+        mean, var = (
+            tf.transpose(tf.reshape(tf.concat(parts, 0), [len(outputs), len(X)]))
+            for parts in zip(*found, strict=True)
         )
-        return Marginals(
-            *(tf.transpose(tf.reshape(a, [len(outputs), len(X)])) for a in (mean, var))
-        )
+        return Marginals(mean, tf.maximum(var, LEAST_VARIANCE))
+
+    def _some(self, X: tf.Tensor, output: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """Mean and variance `[n]` of an output at a few rows."""
+        at, mean, A = self._projected(X, [output])
+        return mean, self.kernel(at, full_cov=False) - tf.reduce_sum(tf.square(A), 0)
 
     def _joint(self, X: tf.Tensor, outputs: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
         at, mean, A = self._projected(X, outputs)
@@ -312,8 +307,3 @@ def _levels(kernel: LevelKernels, model: str, levels: str, data: MultiOutputData
         number = {2: "two", 3: "three"}[count]
         raise ValueError(f"{len(chosen)} kernels; {model} has {number} levels: {levels}.")
     return chosen
-
-
-def _kron(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    n, m = a.shape[0], b.shape[0]
-    return tf.reshape(a[:, None, :, None] * b[None, :, None, :], [n * m, n * m])

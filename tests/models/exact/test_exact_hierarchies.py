@@ -15,6 +15,7 @@ import mogp
 from mogp.data import MultiOutputData
 from mogp.kernels import hierarchical
 from mogp.models import DHGP, HGP
+from mogp.models.exact import hierarchies
 from mogp.optimizers import LBFGS, Adam
 from mogp.training import fit
 
@@ -115,10 +116,10 @@ def test_an_exact_gp_has_no_mini_batches():
 
 @pytest.mark.parametrize("make", [common_data, uneven_data, grid_data])
 def test_dhgp_has_the_evidence_and_the_predictions_of_the_dense_normal(make):
-    """H18: rows of any kind, and the fast path where all outputs and replicas share their inputs."""
+    """H18: rows of any kind, dense or by blocks, as they are where all outputs and replicas share their inputs."""
     data = make()
     model = DHGP(data, kernel=levels_of(THREE), noise=0.3, scaling=None)
-    assert (model._grid is not None) == (make is grid_data)
+    assert (model._blocks is None) == (make is uneven_data)
     X, d, y = stacked(data)
     K = three_levels(X, d, X, d) + 0.3 * np.eye(len(y))
     np.testing.assert_allclose(model.elbo(), multivariate_normal(np.zeros(len(y)), K).logpdf(y), rtol=1e-9)
@@ -134,11 +135,12 @@ def test_dhgp_has_the_evidence_and_the_predictions_of_the_dense_normal(make):
 
 
 @pytest.mark.parametrize(("D", "R", "N"), [(1, 1, 3), (1, 4, 2), (4, 1, 3), (2, 2, 1), (3, 5, 2)])
-def test_the_fast_path_is_exact_for_any_number_of_outputs_replicas_and_points(D, R, N):
+def test_the_fast_path_is_exact_for_any_number_of_outputs_replicas_and_points(D, R, N, monkeypatch):
     """H18."""
+    monkeypatch.setattr(hierarchies, "_COST_OF_BLOCKS", 0)
     data = grid_data(D, R, N)
     model = DHGP(data, kernel=levels_of(THREE), noise=0.3, scaling=None)
-    assert model._grid is not None
+    assert model._blocks is not None
     X, d, y = stacked(data)
     K = three_levels(X, d, X, d) + 0.3 * np.eye(len(y))
     np.testing.assert_allclose(model.elbo(), multivariate_normal(np.zeros(len(y)), K).logpdf(y), rtol=1e-9)
@@ -150,7 +152,7 @@ def test_the_fast_path_does_not_depend_on_the_order_of_rows():
     frame = data.frame().sample(frac=1.0, random_state=3)
     again = MultiOutputData.from_long(frame, "x", replica="replica")
     models = [DHGP(one, kernel=levels_of(THREE), scaling=None) for one in (data, again)]
-    assert all(m._grid is not None for m in models)
+    assert all(m._blocks is not None for m in models)
     np.testing.assert_allclose(models[0].elbo(), models[1].elbo(), rtol=1e-10)
 
 
