@@ -27,7 +27,7 @@ from mogp.kernels.stack import (
 from mogp.modules import own_parameters, with_tensors
 
 _BYTES_AT_ONCE = 1 << 27
-_BYTES_IN_CACHE = 1 << 23
+_BYTES_IN_CACHE = 1 << 21
 
 Array = npt.NDArray[np.float64]
 
@@ -349,8 +349,11 @@ class PatchStack(KernelStack):
     def _over_lengthscales(self, distances: tf.Tensor) -> tf.Tensor:
         """`[G, …]` from squared distances `[G, …]`, or `[1, …]` for all kernels."""
         lengthscales = stacked([k.lengthscales for k in self.responses.kernels])
-        shape = [len(self)] + [1] * (distances.shape.rank - 1)
-        return distances * (1 / tf.square(tf.reshape(lengthscales, shape)))
+        inverse = 1 / tf.square(tf.reshape(lengthscales, [-1]))
+        if distances.shape[0] == 1:
+            shape = tf.concat([[len(self)], tf.shape(distances)[1:]], 0)
+            return tf.reshape(_outer(inverse, tf.reshape(distances, [-1])), shape)
+        return distances * tf.reshape(inverse, [-1] + [1] * (distances.shape.rank - 1))
 
     def _spread(self, ids: tf.Tensor, w: tf.Tensor, U: int) -> tf.Tensor:
         """Weights `c [G, N, U]` by distinct patch, from `ids [N, P]` and `w [G, P]`."""
@@ -359,6 +362,22 @@ class PatchStack(KernelStack):
         cells = tf.reshape(ids + U * tf.range(N)[:, None], [-1])
         total = tf.math.unsorted_segment_sum(tf.tile(tf.transpose(w), [N, 1]), cells, N * U)
         return tf.transpose(tf.reshape(total, [N, U, len(self)]), [2, 0, 1])
+
+
+@tf.custom_gradient
+def _outer(a: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    """The outer product `[G, N]` of `a [G]` and `b [N]`, for few `a` and many `b`.
+
+    TensorFlow's own gradient makes two more tensors `[G, N]`; this one is two products.
+    """
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return (
+            tf.linalg.matmul(upstream, b[None], transpose_b=True)[:, 0],
+            tf.linalg.matmul(a[None], upstream)[0],
+        )
+
+    return a[:, None] * b, gradient
 
 
 def _common_form(kernels: Sequence[gpflow.kernels.Kernel]) -> Patches:
