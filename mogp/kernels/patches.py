@@ -1,4 +1,4 @@
-"""Convolutional kernels for images, through distinct patches or in pieces that fit in memory."""
+"""Convolutional kernels for images: sums over patches, by what is known of them or in pieces."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Convolutional, IsotropicStationary
 
+from mogp.kernels.known_patches import DistinctPatches, TwoLevels
+from mogp.kernels.pieces import by_pieces
 from mogp.kernels.products import square_distance
 from mogp.kernels.stack import (
     KernelStack,
@@ -22,11 +24,10 @@ from mogp.kernels.stack import (
     rows,
     stacked,
 )
-from mogp.modules import own_parameters
+from mogp.modules import own_parameters, with_tensors
 
 _BYTES_AT_ONCE = 1 << 27
-_LARGEST_TABLE = 1024
-_CODES = 2**62
+_BYTES_IN_CACHE = 1 << 21
 
 Array = npt.NDArray[np.float64]
 
@@ -96,6 +97,12 @@ class Patches:
         windows: Array = np.lib.stride_tricks.sliding_window_view(stacked, self.patch, axis=(1, 2))  # type: ignore[call-overload]
         return windows.reshape(len(images), self.number, self.length)
 
+    def windows(self, X: tf.Tensor) -> tf.Tensor:
+        """All patches `[N, P, E]` of a tensor of images `[N, height x width]`."""
+        images = tf.reshape(X, [-1, *self.image, 1])
+        found = tf.image.extract_patches(images, [1, *self.patch, 1], [1] * 4, [1] * 4, "VALID")
+        return tf.reshape(found, [-1, self.number, self.length])
+
     def kernels(self, count: int, lengthscale: float = 1.0, seed: int = 0) -> list[Convolutional]:
         """Make `count` GPflow kernels with a squared exponential of unit variance on patches.
 
@@ -126,20 +133,25 @@ class PatchStack(KernelStack):
       \qquad \mathrm{cov}(u_g(x), r_g(z)) = \frac1P\sum_p w_{gp} k_g(x^{[p]}, z).$$
 
     The double sum has $P^2$ terms for each image (104 976 for 3 x 3 patches of 20 x 20 pixels). It
-    is found in one of two ways, with equal results:
+    is found in one of three ways, with equal results:
 
     - **by distinct patches**: equal patches have equal responses, so with
       $c_{gu} = \sum_{p:\,x^{[p]} = z_u} w_{gp}$ over a table of $U$ distinct patches $z_u$ the
       variance is $c_g^\top k_g(z, z)\, c_g / P^2$: $U^2$ kernel values for a whole batch. The table
       is that of the images in `table`, if they have at most 1024 patches; a batch with a patch that
-      is not in it takes the other way.
+      is not in it takes another way.
+    - **by distance**, for variances: if the pixels of the images in `table` have two values, two
+      patches differ in $h = 0 \dots E$ of them. With one lengthscale for all pixels the variance is
+      $\sum_h k_g(h) S_{gh} / P^2$, where $S_{gh}$ sums $w_{gp} w_{gp'}$ over the pairs that differ
+      in $h$ pixels: $E + 1$ kernel values for a whole batch.
     - **in pieces**: a few images at a time, recomputed for the gradient, so that no tensor grows
       with the batch.
 
     Args:
         kernels: with equal images and patches, squared exponentials or other isotropic stationary
-            kernels on patches.
-        table: images `[N, pixels]` whose distinct patches make the table; None for none.
+            kernels on patches: their variance times a function of the distance.
+        table: images `[N, pixels]` whose distinct patches make the table, and whose pixels have the
+            two values; None for none.
         bytes_at_once: size of the largest tensor of a piece.
 
     >>> import numpy as np
@@ -160,19 +172,37 @@ class PatchStack(KernelStack):
         self.patches = _common_form(self.kernels)
         self.responses = KernelStack([k.base_kernel for k in self.kernels])
         self._bytes = bytes_at_once
-        self._seen = None if table is None else _Distinct.of(table, self.patches)
+        self._seen = None if table is None else DistinctPatches.of(table, self.patches)
+        self._levels = None if table is None or not self._isotropic else TwoLevels.of(table)
 
     def K_diag(self, X: tf.Tensor) -> tf.Tensor:
         """Variances `[G, N]` of the image functions at `X [N, pixels]`."""
+        P, w, levels = self.patches.number, self._weights(), self._levels
 
         def by_table(c: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(tf.linalg.matmul(c, self.responses.K(table)) * c, -1)
 
         def directly(images: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-            patches = self._cut(images)
+            patches = self.patches.windows(images)
             return self._pairs(patches, patches, w)
 
-        return self._either(X, by_table, directly, X, self.patches.number**2)
+        def in_pieces() -> tf.Tensor:
+            return self._in_pieces(directly, X, self._in_cache(P**2), w)
+
+        if self._seen is not None:
+            return self._by_table(self._seen, X, w, by_table, in_pieces)
+        if levels is None:
+            return in_pieces()
+
+        def by_distance(images: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
+            apart = levels.square_distances(self.patches.length)
+            k = self._correlations(self._over_lengthscales(apart[None]))
+            return tf.linalg.matvec(levels.sums(self.patches.windows(images), w), k)
+
+        size = self._bytes // (2 * tf.int64.size * P * (P + 1) // 2)
+        return tf.cond(
+            levels.known(X), lambda: self._in_pieces(by_distance, X, max(1, size), w), in_pieces
+        )
 
     def K(self, X: tf.Tensor, X2: tf.Tensor | None = None) -> tf.Tensor:
         """Covariances `[G, N, N']` of the image functions.
@@ -182,7 +212,8 @@ class PatchStack(KernelStack):
             X2: `[N', pixels]`; X itself if None.
         """
         other = X if X2 is None else X2
-        N, N2 = tf.shape(X)[0], tf.shape(other)[0]
+        N, N2, w = tf.shape(X)[0], tf.shape(other)[0], self._weights()
+        cut = self.patches.windows
 
         def by_table(c: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
             return tf.linalg.matmul(
@@ -190,15 +221,17 @@ class PatchStack(KernelStack):
             )
 
         def directly(pairs: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-            return self._pairs(
-                self._cut(tf.gather(X, pairs // N2)), self._cut(tf.gather(other, pairs % N2)), w
-            )
+            return self._pairs(cut(tf.gather(X, pairs // N2)), cut(tf.gather(other, pairs % N2)), w)
 
+        def in_pieces() -> tf.Tensor:
+            size = self._in_cache(self.patches.number**2)
+            pairs = self._in_pieces(directly, tf.range(N * N2), size, w)
+            return tf.reshape(pairs, [len(self), N, N2])
+
+        if self._seen is None:
+            return in_pieces()
         both = X if X2 is None else tf.concat([X, X2], 0)
-        covariances = self._either(
-            both, by_table, directly, tf.range(N * N2), self.patches.number**2
-        )
-        return tf.reshape(covariances, [len(self), N, N2])
+        return self._by_table(self._seen, both, w, by_table, in_pieces)
 
     def Kuf(self, Z: tf.Tensor, X: tf.Tensor) -> tf.Tensor:
         """Covariances `[G, M, N]` of patch responses with image functions.
@@ -207,55 +240,72 @@ class PatchStack(KernelStack):
             Z: `[M, E]` or `[G, M, E]` patches.
             X: `[N, pixels]` images.
         """
-        P = self.patches.number
+        P, M, w = self.patches.number, int(Z.shape[-2]), self._weights()
 
         def by_table(c: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
             return tf.linalg.matmul(self.responses.K(Z, table), c, transpose_b=True)
 
         def directly(images: tf.Tensor, w: tf.Tensor, Z: tf.Tensor) -> tf.Tensor:
-            k = self.responses.K(Z, tf.reshape(self._cut(images), [-1, self.patches.length]))
-            return tf.linalg.matvec(tf.reshape(k, [len(self), k.shape[1], -1, P]), w[:, None, :])
+            patches = tf.reshape(self.patches.windows(images), [-1, self.patches.length])
+            k = self._correlations(self._distances(Z, patches))
+            return tf.reshape(
+                tf.linalg.matvec(tf.reshape(k, [len(self), -1, P]), w), [len(self), M, -1]
+            )
 
-        return self._either(X, by_table, directly, X, P * int(Z.shape[-2]), Z)
-
-    # two ways
-
-    def _either(
-        self,
-        images: tf.Tensor,
-        by_table: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
-        directly: Callable[..., tf.Tensor],
-        rows: tf.Tensor,
-        terms: int,
-        *parameters: tf.Tensor,
-    ) -> tf.Tensor:
-        """By the table if it has all patches of the images, else directly, in pieces.
-
-        The first is `by_table(c / P, z)`.
-
-        `directly(piece, w / P, *parameters)` is given pieces of `rows`; it makes `terms` numbers
-        for each row and latent.
-        """
-        w = stacked([k.weights for k in self.kernels]) / self.patches.number
-        size = max(1, self._bytes // (w.dtype.size * terms * len(self)))
-        shared = self._shared_parameters()
-
-        # `by_pieces` only differentiates with respect to what it is passed, so the parameters go
-        # in as tensors and are handed to the kernels by `parameters_read_once`.
         def in_pieces() -> tf.Tensor:
-            def of_piece(piece: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
-                with parameters_read_once(dict(zip(shared, values[: len(shared)], strict=True))):
-                    return directly(piece, *values[len(shared) :])
+            return self._in_pieces(directly, X, self._in_cache(P * M), w, Z)
 
-            return by_pieces(of_piece, rows, (*shared.values(), w, *parameters), size)
-
-        seen = self._seen
-        if seen is None:
+        if self._seen is None:
             return in_pieces()
+        return self._by_table(self._seen, X, w, by_table, in_pieces)
+
+    # ways to the sums
+
+    def _by_table(
+        self,
+        seen: DistinctPatches,
+        images: tf.Tensor,
+        w: tf.Tensor,
+        by_table: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+        in_pieces: Callable[[], tf.Tensor],
+    ) -> tf.Tensor:
+        """`by_table(c, z)` if the table has all patches of the images, else in pieces."""
         ids, known = seen.find(images, self.patches)
         return tf.cond(
             known, lambda: by_table(self._spread(ids, w, len(seen.codes)), seen.table), in_pieces
         )
+
+    def _in_pieces(
+        self,
+        correlations: Callable[..., tf.Tensor],
+        rows: tf.Tensor,
+        size: int,
+        *parameters: tf.Tensor,
+    ) -> tf.Tensor:
+        """Covariances `[G, …, N]` of all rows, from `correlations(piece, *parameters)`."""
+        shared = self._shared_parameters()
+
+        # `by_pieces` only differentiates with respect to what it is passed, so the parameters go
+        # in as tensors and are handed to the kernels by `parameters_read_once`.
+        def of_piece(piece: tf.Tensor, *values: tf.Tensor) -> tf.Tensor:
+            with parameters_read_once(dict(zip(shared, values[: len(shared)], strict=True))):
+                return correlations(piece, *values[len(shared) :])
+
+        found = by_pieces(of_piece, rows, (*shared.values(), *parameters), size)
+        variance = stacked([k.variance for k in self.responses.kernels])
+        return found * tf.reshape(variance, [-1] + [1] * (found.shape.rank - 1))
+
+    def _in_cache(self, terms: int) -> int:
+        """Rows of a piece, where each row and latent GP makes `terms` numbers that are read again.
+
+        Passes over tensors that stay in the cache take a fraction of the time.
+        """
+        at_once = min(self._bytes, _BYTES_IN_CACHE)
+        return max(1, at_once // (gpflow.default_float()().itemsize * terms * len(self)))
+
+    def _weights(self) -> tf.Tensor:
+        """Weights of the patches over their number, `[G, P]`."""
+        return stacked([k.weights for k in self.kernels]) / self.patches.number
 
     def _shared_parameters(self) -> dict[Key, tf.Tensor]:
         """The stacked parameters of the kernels on patches."""
@@ -263,15 +313,47 @@ class PatchStack(KernelStack):
         groups = [[getattr(base, name) for base in bases] for name in own_parameters(bases[0])]
         return {key(group): stacked(group) for group in groups}
 
+    # kernels of patches, over their variances
+
+    @property
+    def _isotropic(self) -> bool:
+        """Whether each kernel has one lengthscale for all pixels."""
+        return bool(self.responses.kernels[0].lengthscales.shape.num_elements() == 1)
+
     def _pairs(self, a: tf.Tensor, b: tf.Tensor, w: tf.Tensor) -> tf.Tensor:
-        """Covariances `[G, n]` of `n` pairs of images with patches `a, b [n, P, E]`."""
-        lengthscales = rows([k.lengthscales for k in self.responses.kernels])[:, None]
-        if lengthscales.shape[-1] == 1:
-            distance = square_distance(a, b) / tf.square(lengthscales)
-        else:
-            distance = square_distance(a / lengthscales, b / lengthscales)
-        k = proxy(self.responses.kernels, rank=3).K_r2(distance)
+        """Correlations `[G, n]` of `n` pairs of images with patches `a, b [n, P, E]`."""
+        k = self._correlations(self._distances(a, b))
         return tf.reduce_sum(tf.linalg.matvec(k, w[:, None]) * w[:, None], -1)
+
+    def _correlations(self, distances: tf.Tensor) -> tf.Tensor:
+        """Kernels over their variances, `[G, …]`, at squared distances over lengthscales."""
+        kernels = proxy(self.responses.kernels, rank=distances.shape.rank - 1)
+        return with_tensors(kernels, {}, variance=tf.ones([], distances.dtype)).K_r2(distances)
+
+    def _distances(self, a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+        """Squared distances over lengthscales, `[G, …, N, N']`, of patches `a, b […, N, E]`.
+
+        With `b [N', E]`, `a` may also have a set for each kernel, `[G, N, E]`.
+        """
+        if not self._isotropic:
+            lengthscales = rows([k.lengthscales for k in self.responses.kernels])
+            shape = [len(self)] + [1] * (b.shape.rank - 1) + [self.patches.length]
+            inverse = 1 / tf.reshape(lengthscales, shape)
+            return square_distance(a * inverse, b * inverse)
+        if a.shape.rank == b.shape.rank:
+            return self._over_lengthscales(square_distance(a, b)[None])
+        # One product for all sets.
+        distances = square_distance(tf.reshape(a, [-1, a.shape[-1]]), b)
+        return self._over_lengthscales(tf.reshape(distances, [*a.shape[:2], -1]))
+
+    def _over_lengthscales(self, distances: tf.Tensor) -> tf.Tensor:
+        """`[G, …]` from squared distances `[G, …]`, or `[1, …]` for all kernels."""
+        lengthscales = stacked([k.lengthscales for k in self.responses.kernels])
+        inverse = 1 / tf.square(tf.reshape(lengthscales, [-1]))
+        if distances.shape[0] == 1:
+            shape = tf.concat([[len(self)], tf.shape(distances)[1:]], 0)
+            return tf.reshape(_outer(inverse, tf.reshape(distances, [-1])), shape)
+        return distances * tf.reshape(inverse, [-1] + [1] * (distances.shape.rank - 1))
 
     def _spread(self, ids: tf.Tensor, w: tf.Tensor, U: int) -> tf.Tensor:
         """Weights `c [G, N, U]` by distinct patch, from `ids [N, P]` and `w [G, P]`."""
@@ -281,135 +363,21 @@ class PatchStack(KernelStack):
         total = tf.math.unsorted_segment_sum(tf.tile(tf.transpose(w), [N, 1]), cells, N * U)
         return tf.transpose(tf.reshape(total, [N, U, len(self)]), [2, 0, 1])
 
-    def _cut(self, X: tf.Tensor) -> tf.Tensor:
-        return _windows(X, self.patches)
 
+@tf.custom_gradient
+def _outer(a: tf.Tensor, b: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+    """The outer product `[G, N]` of `a [G]` and `b [N]`, for few `a` and many `b`.
 
-def by_pieces(
-    function: Callable[..., tf.Tensor], X: tf.Tensor, parameters: Sequence[tf.Tensor], size: int
-) -> tf.Tensor:
-    """Evaluate `function(X, *parameters) […, N]` on at most `size` rows of `X [N, …]` at a time.
-
-    The gradient with respect to the parameters evaluates each piece again: no tensor is larger than
-    a piece needs.
-    """
-    if X.shape[0] is not None and X.shape[0] <= size:
-        return function(X, *parameters)
-    N = tf.shape(X)[0]
-    pieces = (N + size - 1) // size
-    each = (N + pieces - 1) // tf.maximum(pieces, 1)
-    padding = [[0, pieces * each - N], *[[0, 0]] * (X.shape.rank - 1)]
-    cut = tf.reshape(tf.pad(X, padding), tf.concat([[pieces, each], tf.shape(X)[1:]], 0))
-
-    @tf.custom_gradient
-    def evaluate(
-        *parameters: tf.Tensor,
-    ) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-        values = tf.TensorArray(parameters[0].dtype, size=pieces)
-        _, values = tf.while_loop(
-            lambda i, _: i < pieces,
-            lambda i, v: (i + 1, v.write(i, function(cut[i], *parameters))),
-            (0, values),
-            parallel_iterations=1,
-        )
-        joined = _last_but_one(values.stack())
-
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            end = [[0, 0]] * (upstream.shape.rank - 1) + [[0, pieces * each - N]]
-            shape = tf.concat([tf.shape(upstream)[:-1], [pieces, each]], 0)
-            by_piece = tf.reshape(tf.pad(upstream, end), shape)
-
-            def add(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-                with tf.GradientTape(watch_accessed_variables=False) as tape:
-                    tape.watch(parameters)
-                    value = function(cut[i], *parameters)
-                own = tape.gradient(
-                    value, parameters, by_piece[..., i, :], unconnected_gradients="zero"
-                )
-                return i + 1, total + _flat(own)
-
-            # One vector: sums of three tensors in a nested loop break TensorFlow's optimiser.
-            start = (0, _flat([tf.zeros_like(p) for p in parameters]))
-            total = tf.while_loop(lambda i, _: i < pieces, add, start, parallel_iterations=1)[1]
-            parts = tf.split(total, [tf.size(p) for p in parameters])
-            return [
-                tf.reshape(part, tf.shape(p)) for part, p in zip(parts, parameters, strict=True)
-            ]
-
-        return joined[..., :N], gradient
-
-    return evaluate(*parameters)
-
-
-def _flat(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.concat([tf.reshape(value, [-1]) for value in values], 0)
-
-
-def _last_but_one(values: tf.Tensor) -> tf.Tensor:
-    """`[pieces, …, each]` as `[…, pieces x each]`."""
-    order = [*range(1, values.shape.rank - 1), 0, values.shape.rank - 1]
-    moved = tf.transpose(values, order)
-    return tf.reshape(moved, tf.concat([tf.shape(moved)[:-2], [-1]], 0))
-
-
-@dataclass(frozen=True)
-class _Distinct:
-    """The distinct patches of some images, found again by code: pixel levels as digits.
-
-    Attributes:
-        levels: `[L]` values that pixels have, ascending.
-        codes: `[U]`, ascending.
-        patches: `[U, E]`.
+    TensorFlow's own gradient makes two more tensors `[G, N]`; this one is two products.
     """
 
-    levels: Array
-    codes: npt.NDArray[np.int64]
-    patches: Array
-
-    @property
-    def table(self) -> tf.Tensor:
-        """The patches, as models compute with them."""
-        return tf.constant(self.patches, gpflow.default_float())
-
-    @staticmethod
-    def of(images: npt.ArrayLike, patches: Patches) -> _Distinct | None:
-        """The distinct patches of images; None if there are too many for a table to pay."""
-        levels = np.unique(np.asarray(images, dtype=float))
-        if len(levels) == 0 or len(levels) ** patches.length >= _CODES:
-            return None
-        cut = patches.cut(images).reshape(-1, patches.length)
-        codes = np.searchsorted(levels, cut) @ _digits(len(levels), patches.length)
-        codes, first = np.unique(codes, return_index=True)
-        if len(codes) > _LARGEST_TABLE:
-            return None
-        return _Distinct(levels, codes, cut[first])
-
-    def find(self, X: tf.Tensor, patches: Patches) -> tuple[tf.Tensor, tf.Tensor]:
-        """`ids [N, P]` of the patches of `X`, and whether the table has all of them."""
-        levels = tf.constant(self.levels, X.dtype)
-        level = tf.minimum(
-            tf.searchsorted(levels, tf.reshape(X, [-1]), out_type=tf.int64), len(self.levels) - 1
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return (
+            tf.linalg.matmul(upstream, b[None], transpose_b=True)[:, 0],
+            tf.linalg.matmul(a[None], upstream)[0],
         )
-        exact = tf.reduce_all(tf.gather(levels, level) == tf.reshape(X, [-1]))
-        digits = _windows(tf.reshape(level, tf.shape(X)), patches) * _digits(
-            len(self.levels), patches.length
-        )
-        # A patch is a number in base `len(levels)`: only equal patches have equal codes.
-        code = tf.reduce_sum(digits, -1)
-        ids = tf.searchsorted(tf.constant(self.codes), tf.reshape(code, [-1]), out_type=tf.int64)
-        ids = tf.minimum(tf.reshape(ids, tf.shape(code)), len(self.codes) - 1)
-        return ids, exact & tf.reduce_all(tf.gather(tf.constant(self.codes), ids) == code)
 
-
-def _digits(levels: int, length: int) -> npt.NDArray[np.int64]:
-    return np.int64(levels) ** np.arange(length, dtype=np.int64)
-
-
-def _windows(X: tf.Tensor, patches: Patches) -> tf.Tensor:
-    """All patches `[N, P, E]` of images `[N, pixels]`."""
-    images = tf.reshape(X, [-1, *patches.image, 1])
-    windows = tf.image.extract_patches(images, [1, *patches.patch, 1], [1] * 4, [1] * 4, "VALID")
-    return tf.reshape(windows, [-1, patches.number, patches.length])
+    return a[:, None] * b, gradient
 
 
 def _common_form(kernels: Sequence[gpflow.kernels.Kernel]) -> Patches:

@@ -239,6 +239,64 @@ def test_the_table_and_the_pieces_give_the_same_bound_and_gradient(data, randomi
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10)
 
 
+# ------------------------------------------------------------------------------------------------- shared patches
+
+
+@pytest.mark.parametrize(("make", "classes"), [(mocgps_ar, 7), (mg_m, 7)])
+def test_one_set_of_patches_serves_all_latent_gps_on_request(make, classes, data):
+    own, one = (make(data, patches=CUT, latents=3, inducing=5, shared=shared) for shared in (False, True))
+    assert (own.inducing.num_sets, one.inducing.num_sets) == (3, None)
+    np.testing.assert_array_equal(one.inducing.Z, own.inducing.Z[0])
+    assert one.prior.W.shape == (classes, 3)
+    assert one.posterior.q_mu.shape == own.posterior.q_mu.shape
+
+
+def test_one_set_of_points_serves_all_latent_gps_of_plain_inputs_on_request(data):
+    one = mogps_ar(data, latents=3, inducing=5, shared=True)
+    assert one.inducing.Z.shape == (5, 20)
+    assert np.isfinite(one.elbo(data))
+
+
+@pytest.mark.parametrize("ard", [False, True])
+def test_shared_patches_give_the_model_of_equal_separate_ones_and_the_sum_of_their_gradients(data, randomise, ard):
+    cut = Patches((4, 5), (2, 2), ard=ard)
+    values, gradients = [], []
+    for shared in (False, True):
+        model = ready(data, randomise, cut, shared=shared)
+        # Points are among what was randomised.
+        Z = np.random.default_rng(8).uniform(size=(5, 4))
+        model.inducing.Z.assign(Z if shared else np.stack([Z, Z]))
+        with tf.GradientTape() as tape:
+            value = model.elbo(data)
+        gradient = tape.gradient(value, model.inducing.Z.unconstrained_variable)
+        values.append([value, *model.predict_f(data.X)])
+        gradients.append(tf.convert_to_tensor(gradient).numpy())
+    for one, other in zip(*values, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(gradients[1], gradients[0].sum(0), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_steps_in_float32_on_large_patches_stay_finite_and_near_those_in_float64(shared):
+    """Twenty-five of them, on images of two levels; as many near the start are close to those in float64."""
+    rng = np.random.default_rng(0)
+    X = np.where(rng.uniform(size=(12, 90)) < 0.8, 1.0, 0.0)
+    pictures_of = MultiOutputData.from_list([(X[:6], np.arange(6) % 3), (X[6:], np.arange(6) % 3)])
+
+    def bounds() -> np.ndarray:
+        model = mocgps_ar(
+            pictures_of, patches=Patches((9, 10), (8, 8)), latents=2, inducing=6, shared=shared, negatives=None
+        )
+        history = mogp.fit(model, pictures_of, steps=25, optimizer=Adam(0.01), progress=False)
+        assert all(np.isfinite(np.asarray(v)).all() for v in model.trainable_variables)
+        return np.asarray(history.elbo)
+
+    exact = bounds()
+    with gpflow.config.as_context(gpflow.config.Config(float=np.float32, jitter=1e-5)):
+        found = bounds()
+    np.testing.assert_allclose(found, exact, rtol=2e-3)
+
+
 # ------------------------------------------------------------------------------------------------------- errors
 
 

@@ -1,4 +1,4 @@
-"""Convolutional kernels: both evaluations of `PatchStack` against double loops and GPflow's own kernel."""
+"""Convolutional kernels: all evaluations of `PatchStack` against double loops and GPflow's own kernel."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tensorflow as tf
 from gpflow.kernels import Convolutional
 
 from mogp.kernels import Patches, PatchStack
+from mogp.kernels.known_patches import TwoLevels
 
 CUT = Patches(image=(5, 6), patch=(2, 3))
 ROUTES = ["table", "pieces"]
@@ -336,6 +337,163 @@ def test_float32_gives_float32_close_to_float64(route):
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == tf.float32
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+# --------------------------------------------------------------------------------------- images of two levels
+
+LARGE = Patches(image=(9, 10), patch=(8, 8))
+
+
+def two_levels(count: int, seed: int = 0, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+    """`[count, 90]` whose patches of 64 pixels are too many for a table."""
+    return np.where(np.random.default_rng(seed).uniform(size=(count, LARGE.pixels)) < 0.8, high, low)
+
+
+def gradients(found, X: np.ndarray, variables) -> list[np.ndarray]:
+    """Diagonal of `found`, and the gradient of a sum of functions of it."""
+    with tf.GradientTape() as tape:
+        diagonal = found.K_diag(tf.constant(X))
+        value = tf.reduce_sum(tf.sin(3 * diagonal))
+    return [diagonal.numpy(), *(tf.convert_to_tensor(g).numpy() for g in tape.gradient(value, variables))]
+
+
+def diagonal_by_loops(kernel: Convolutional, X: np.ndarray, cut: Patches) -> list[float]:
+    w, k = np.asarray(kernel.weights), response(kernel)
+    return [
+        sum(w[p] * w[q] * k(a, b) for p, a in enumerate(windows(x, cut)) for q, b in enumerate(windows(x, cut)))
+        / cut.number**2
+        for x in X
+    ]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-0.5, 2.0)])
+@pytest.mark.parametrize("ard", [False, True])
+def test_variances_of_images_of_two_levels_are_those_of_the_double_loops_with_the_gradients_of_gpflow(low, high, ard):
+    X = two_levels(5, 0, low, high)
+    made = kernels(Patches(LARGE.image, LARGE.patch, ard=ard), count=3)
+    for kernel in made:
+        kernel.base_kernel.lengthscales.assign(3.0 * kernel.base_kernel.lengthscales)
+    found = PatchStack(made, table=X)
+    variables = found.trainable_variables
+
+    class Stock:
+        K_diag = staticmethod(lambda X: tf.stack([kernel.K_diag(X) for kernel in made]))
+
+    ours, theirs = gradients(found, X, variables), gradients(Stock, X, variables)
+    np.testing.assert_allclose(ours[0], [diagonal_by_loops(k, X, LARGE) for k in made], rtol=1e-9)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2 * 16 * 21, 1 << 30])
+def test_variances_by_distance_in_pieces_of_any_size_are_those_of_the_whole(size):
+    """One image at a time, two, and all; with gradients, and for a graph that knows no number of images."""
+    X, made = two_levels(7), kernels(LARGE)
+    whole, pieces = PatchStack(made, table=X), PatchStack(made, table=X, bytes_at_once=size)
+    variables = whole.trainable_variables
+    expected = gradients(whole, X, variables)
+    for one, other in zip(gradients(pieces, X, variables), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-14)
+    graph = tf.function(pieces.K_diag, input_signature=[tf.TensorSpec([None, 90], tf.float64)], autograph=False)
+    for count in (1, 6):
+        np.testing.assert_allclose(graph(tf.constant(X[:count])), expected[0][:, :count], rtol=1e-10)
+
+
+def test_images_of_other_levels_are_summed_directly():
+    """Grey ones, and ones whose two levels are others: prediction needs no other model."""
+    made = kernels(LARGE)
+    found = PatchStack(made, table=two_levels(4))
+    for new in (np.random.default_rng(1).uniform(size=(2, 90)), 0.5 * two_levels(2, 3), two_levels(2, 3) + 1e-9):
+        np.testing.assert_allclose(found.K_diag(tf.constant(new)), [k.K_diag(new) for k in made], rtol=1e-9)
+
+
+def test_sums_by_distance_add_products_of_weights_over_all_ordered_pairs():
+    X, w = two_levels(3), np.random.default_rng(2).normal(size=(2, LARGE.number))
+    expected = np.zeros((2, 3, LARGE.length + 1))
+    for n, x in enumerate(X):
+        cut = windows(x, LARGE)
+        for p, a in enumerate(cut):
+            for q, b in enumerate(cut):
+                expected[:, n, int(np.sum(a != b))] += w[:, p] * w[:, q]
+    levels = TwoLevels.of(X)
+    found = levels.sums(LARGE.windows(tf.constant(X)), tf.constant(w))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    assert TwoLevels.of(np.ones((2, 90))) is None
+    assert TwoLevels.of(np.random.default_rng(0).uniform(size=(2, 90))) is None
+
+
+@pytest.mark.parametrize("base", [gpflow.kernels.Matern32, gpflow.kernels.RationalQuadratic])
+@pytest.mark.parametrize("binary", [False, True])
+def test_any_stationary_kernel_on_patches_has_the_values_and_gradients_of_gpflow(base, binary):
+    """With all its parameters, the variance among them."""
+    rng = np.random.default_rng(0)
+    X = two_levels(3) if binary else rng.uniform(size=(3, 90))
+    made = [Convolutional(base(lengthscales=2.0 + g, variance=0.7 + g), (9, 10), (8, 8)) for g in range(2)]
+    for kernel in made:
+        kernel.weights.assign(rng.normal(size=LARGE.number))
+    found = PatchStack(made, table=X)
+
+    class Stock:
+        K_diag = staticmethod(lambda X: tf.stack([kernel.K_diag(X) for kernel in made]))
+
+    variables = found.trainable_variables
+    assert len(variables) == 2 * (4 if base is gpflow.kernels.RationalQuadratic else 3)
+    for one, other in zip(gradients(found, X, variables), gradients(Stock, X, variables), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("ard", [False, True])
+@pytest.mark.parametrize("size", [1, 1 << 30])
+def test_the_gradient_by_shared_patches_is_the_sum_of_those_by_equal_separate_ones(ard, size):
+    X, Z = images(4, values=None), np.random.default_rng(2).uniform(size=(3, 6))
+    found = PatchStack(kernels(Patches((5, 6), (2, 3), ard=ard), count=3), bytes_at_once=size)
+    *shared, by_one = value_and_gradient(found, X, Z)
+    *separate, by_each = value_and_gradient(found, X, np.stack([Z] * 3))
+    np.testing.assert_allclose(by_one, by_each.sum(0), rtol=1e-9, atol=1e-12)
+    for one, other in zip(shared, separate, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("sets", [None, 2])
+@pytest.mark.parametrize("ard", [False, True])
+def test_covariances_with_patches_have_the_gradients_of_the_sums_written_out(sets, ard):
+    """Kernel by kernel and image by image, with GPflow's kernels on the windows."""
+    X = images(3, values=None)
+    Z = tf.Variable(np.random.default_rng(2).uniform(size=(4, 6) if sets is None else (2, 4, 6)))
+    made = kernels(Patches((5, 6), (2, 3), ard=ard))
+    found = PatchStack(made)
+    variables = [*found.trainable_variables, Z]
+
+    def written_out() -> tf.Tensor:
+        each = [Z, Z] if sets is None else tf.unstack(Z)
+        cut = [np.stack(windows(x, CUT)) for x in X]
+        return tf.stack(
+            [
+                tf.stack([tf.linalg.matvec(k.base_kernel.K(z, c), k.weights) / CUT.number for c in cut], 1)
+                for k, z in zip(made, each, strict=True)
+            ]
+        )
+
+    results = []
+    for covariances in (lambda: found.Kuf(tf.convert_to_tensor(Z), tf.constant(X)), written_out):
+        with tf.GradientTape() as tape:
+            value = covariances()
+            total = tf.reduce_sum(tf.cos(3 * value))
+        results.append([value, *(tf.convert_to_tensor(g) for g in tape.gradient(total, variables))])
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-12)
+
+
+def test_float32_variances_and_gradients_of_images_of_two_levels_are_finite_and_close():
+    X = two_levels(4)
+    exact = PatchStack(kernels(LARGE), table=X)
+    expected = gradients(exact, X, exact.trainable_variables)
+    with gpflow.config.as_context(gpflow.config.Config(float=np.float32)):
+        single = PatchStack(kernels(LARGE), table=X)
+        found = gradients(single, X.astype(np.float32), single.trainable_variables)
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, rtol=2e-3, atol=1e-4)
 
 
 # ------------------------------------------------------------------------------------------------------- errors
