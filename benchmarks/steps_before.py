@@ -176,7 +176,7 @@ def compiled(setup: Setup) -> Callable[[Any], Any]:
     return lambda count: float(steps(tf.constant(count)))
 
 
-def work() -> None:
+def work(models: dict[str, Callable[[], Setup]], clock: Callable[[], float] = time.perf_counter) -> None:
     """Read `[model, steps]` a line, take that many steps, answer `[seconds, loss]`."""
     import mogp
 
@@ -187,21 +187,21 @@ def work() -> None:
     for line in sys.stdin:
         name, steps = json.loads(line)
         if name not in ready:
-            ready[name] = compiled(MODELS[name]())
-        began = time.perf_counter()
+            ready[name] = compiled(models[name]())
+        began = clock()
         loss = ready[name](steps)
-        print(json.dumps([time.perf_counter() - began, loss]), file=answers, flush=True)
+        print(json.dumps([clock() - began, loss]), file=answers, flush=True)
 
 
 class Worker:
-    """A process that imports mogp from a checkout."""
+    """A process that imports mogp from a checkout, and runs a script that calls `work`."""
 
-    def __init__(self, checkout: Path) -> None:
+    def __init__(self, checkout: Path, script: str = __file__) -> None:
         if not (checkout / "mogp" / "__init__.py").is_file():
             sys.exit(f"{checkout} is no checkout of mogp: it has no mogp/__init__.py.")
         one = dict.fromkeys(ONE_THREAD, "1")
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--worker"],
+            [sys.executable, script, "--worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if not os.environ.get("MOGP_BENCH_VERBOSE") else None,
@@ -272,7 +272,7 @@ def main(old: str, new: str, *names: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--worker"]:
-        work()
+        work(MODELS)
     elif len(sys.argv) < 3:
         sys.exit(__doc__)
     else:
