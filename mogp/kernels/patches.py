@@ -300,8 +300,8 @@ class PatchStack(KernelStack):
 
         Passes over tensors that stay in the cache take a fraction of the time.
         """
-        at_once = min(self._bytes, _BYTES_IN_CACHE)
-        return max(1, at_once // (gpflow.default_float()().itemsize * terms * len(self)))
+        row = np.dtype(gpflow.default_float()).itemsize * terms * len(self)
+        return max(1, min(self._bytes, _BYTES_IN_CACHE) // row)
 
     def _weights(self) -> tf.Tensor:
         """Weights of the patches over their number, `[G, P]`."""

@@ -278,7 +278,7 @@ def test_shared_patches_give_the_model_of_equal_separate_ones_and_the_sum_of_the
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_steps_in_float32_on_large_patches_stay_finite_and_near_those_in_float64(shared):
-    """Twenty-five of them, on images of two levels; as many near the start are close to those in float64."""
+    """Twenty-five of them, on images of two levels whose patches are too many for a table."""
     rng = np.random.default_rng(0)
     X = np.where(rng.uniform(size=(12, 90)) < 0.8, 1.0, 0.0)
     pictures_of = MultiOutputData.from_list([(X[:6], np.arange(6) % 3), (X[6:], np.arange(6) % 3)])
