@@ -32,6 +32,7 @@ BENCHMARKS = (
     "latent_step",
     "gplar_step",
     "data_loading",
+    "floors",
 )
 PACKAGES = ("gpflow", "mogp-companion", "numpy", "tensorflow", "tensorflow-cpu")
 BEGIN, END = "<!-- written by benchmarks/run.py: begin -->", "<!-- written by benchmarks/run.py: end -->"
