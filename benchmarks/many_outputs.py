@@ -1,7 +1,7 @@
 """CPU seconds until a model of 1000 outputs has taken its first step, and those of predictions of all of them.
 
 HetMOGP-LMC, Q=3 latent GPs, M=20, 200 rows, batches of 50, a likelihood object for each output, one thread.
-Likelihoods, data, model, optimiser, tracing and first run count. `mixed` outputs are Gaussian, binary and counts in turn.
+Likelihoods, data, model, optimiser, tracing and first run count. `mixed` outputs are Gaussian, binary and counts.
 """
 
 from __future__ import annotations
