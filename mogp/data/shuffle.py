@@ -11,8 +11,10 @@ import tensorflow as tf
 _ROUNDS = 6
 
 
-def handed(seed: int) -> tf.Variable:
+def handed(seed: int) -> tf.Variable | tf.Tensor:
     """A seed that a graph is handed: written into it, each seed would need a graph of its own.
+
+    Data that are drawn from inside a graph only have theirs written into it.
 
     Args:
         seed: any whole number that 64 bits hold.
@@ -20,6 +22,8 @@ def handed(seed: int) -> tf.Variable:
     >>> int(handed(7))
     7
     """
+    if tf.inside_function():
+        return tf.constant(int(seed), tf.int64)
     return tf.Variable(int(seed), trainable=False, dtype=tf.int64)
 
 
