@@ -33,6 +33,8 @@ BENCHMARKS = (
     "latent_step",
     "gplar_step",
     "data_loading",
+    "floors",
+    "many_outputs",
 )
 PACKAGES = ("gpflow", "mogp-companion", "numpy", "tensorflow", "tensorflow-cpu")
 BEGIN, END = "<!-- written by benchmarks/run.py: begin -->", "<!-- written by benchmarks/run.py: end -->"

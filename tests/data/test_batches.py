@@ -17,13 +17,32 @@ def passes(size: int, count: int, seed: int = 0) -> np.ndarray:
 
 
 def test_every_pass_is_a_permutation_for_small_sizes():
-    for size in range(1, 71):
+    for size in range(1, 301):
         np.testing.assert_array_equal(np.sort(passes(size, 4), axis=1), np.tile(np.arange(size), (4, 1)))
 
 
 @pytest.mark.parametrize("size", [255, 256, 257, 1023, 1025, 65_537, 100_003])
 def test_every_pass_is_a_permutation_for_large_sizes(size):
     np.testing.assert_array_equal(np.sort(passes(size, 2, seed=9), axis=1), np.tile(np.arange(size), (2, 1)))
+
+
+@pytest.mark.parametrize("size", [3, 7, 61, 10**4 + 1, 10**7 + 19, (1 << 40) + 15, 10**15])
+def test_the_first_row_of_a_pass_is_any_row_equally_often(size):
+    first = np.concatenate([shuffled(tf.range(2000, dtype=tf.int64) * size, size, seed).numpy() for seed in range(3)])
+    bins = min(size, 50)
+    counts = np.bincount((first.astype(object) * bins // size).astype(int), minlength=bins)
+    # Whole numbers do not fall into equal bins: each has the share of the rows that it holds.
+    edges = np.array([-(-b * size // bins) for b in range(bins + 1)], dtype=float)
+    assert stats.chisquare(counts, len(first) * np.diff(edges) / size).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("size", [12, 1000, 10**12])
+def test_first_rows_of_passes_and_of_seeds_that_follow_each_other_are_unrelated(size):
+    passes_ = shuffled(tf.range(4000, dtype=tf.int64) * size, size, 5).numpy() / size
+    seeds = shuffled(tf.zeros(4000, tf.int64), size, tf.range(4000, dtype=tf.int64)).numpy() / size
+    for values in (passes_, seeds):
+        assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 0.07
+        assert abs(values.mean() - 0.5 * (size - 1) / size) < 0.02
 
 
 def test_huge_tables_cost_only_the_rows_asked_for():

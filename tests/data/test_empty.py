@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from mogp.data import MultiOutputData
-from mogp.data.batches import BatchSource, full_batch
+from mogp.data.batches import Batch, BatchSource, full_batch
 from mogp.data.class_batches import class_labels
 from mogp.data.padded import PaddedSource, distinct_inputs
 
@@ -27,7 +27,8 @@ def separate() -> MultiOutputData:
 
 
 def flat(batch) -> list[np.ndarray]:
-    return [np.asarray(t) for t in tf.nest.flatten((batch.X, tuple(batch.outputs))) if t is not None]
+    parts = (batch.X, tuple(batch.outputs)) if isinstance(batch, Batch) else batch
+    return [np.asarray(t) for t in tf.nest.flatten(parts) if t is not None]
 
 
 # ---------------------------------------------------------------------------------------------------- builders
