@@ -24,6 +24,7 @@ from mogp.data import LabelData, MultiOutputData
 from mogp.errors import UnsupportedError
 from mogp.models import GPAR
 from mogp.models.base import MOGP
+from mogp.optimizers import base, line_search
 from mogp.priors import Marginals
 from mogp.project import data_folder
 
@@ -55,14 +56,13 @@ COMPILED = {case.row: case.name for case in reversed(CASES)}
 @contextmanager
 def eagerly() -> Any:
     """Without tracing, which takes longer than two steps do."""
-    tf.config.run_functions_eagerly(True)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for optimizer in (base, line_search):
+            patch.setattr(optimizer, "compiled", lambda function, *signature, **how: function)
         yield
-    finally:
-        tf.config.run_functions_eagerly(False)
 
 
-@functools.cache
+@functools.lru_cache(len(KINDS))
 def _trained(name: str, kind: Kind) -> tuple[Any, Any, Any]:
     case = next(case for case in CASES if case.name == name)
     data = case.data(kind, 0)
@@ -73,7 +73,7 @@ def _trained(name: str, kind: Kind) -> tuple[Any, Any, Any]:
 
 
 def trained(case: Case, kind: Kind) -> tuple[Any, Any]:
-    """The model after two steps, and its data; made once."""
+    """The model after two steps, and its data; made once, as a case's tests stand together."""
     return _trained(case.name, kind)[:2]
 
 
@@ -91,7 +91,7 @@ def pair(answer: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(answer.mean), np.asarray(answer.var)
 
 
-@functools.cache
+@functools.lru_cache(len(KINDS))
 def columns_of(model: Any) -> tuple[tuple[str, Any], ...]:
     """The columns of a model, which it finds by a prediction: asked for once."""
     columns: tuple[tuple[str, Any], ...] = model.columns
