@@ -11,6 +11,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("MOGP_OFFLINE", "1")
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -167,8 +168,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import LoadScopeScheduling
 
     class ByLongRun(LoadScopeScheduling):
+        @functools.cached_property
+        def files(self) -> set[str]:
+            return {nodeid.partition("::")[0] for nodeid in self.collection or ()}
+
         def _split_scope(self, nodeid: str) -> str:
-            return share_of(nodeid)
+            share = share_of(nodeid)
+            return nodeid if self.files == {share} else share  # a file that is run alone is shared out
 
     config.option.loadscopereorder = False
     return ByLongRun(config, log)
