@@ -13,6 +13,7 @@ os.environ.setdefault("MOGP_OFFLINE", "1")
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,15 @@ from mogp.data import MultiOutputData
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20)
+
+
+@pytest.fixture(params=["called", pytest.param("compiled", marks=pytest.mark.full)])
+def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Steps so few that they are called, which is quicker than to trace them; `make check` compiles them, too."""
+    from eager import eagerly
+
+    with eagerly() if request.param == "called" else nullcontext():
+        yield
 
 
 @pytest.fixture
