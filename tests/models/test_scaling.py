@@ -60,7 +60,7 @@ def close(found: Any, expected: Any, scale: Any = 1.0) -> None:
 
 
 @pytest.mark.parametrize("case", SCALED, ids=[f"{case.name}:" for case in SCALED])
-def test_the_model_scales_as_a_user_would_by_hand(case, tmp_path):
+def test_the_model_scales_as_a_user_would_by_hand(case, tmp_path, either_way):
     plain = case.data("several", 0)
     real = is_real(case, plain)
     data = in_odd_units(plain, real)
