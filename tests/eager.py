@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 import tensorflow as tf
 
 from mogp import compiling
-
-
-class Called:
-    """In place of a graph, the function that it would have been traced from."""
-
-    accounted, size = False, 0
-
-    def __init__(self, function: Callable[..., Any], *how: Any, **more: Any) -> None:
-        self.function = function
-
-    def bound(self, leaves: Any) -> Callable[..., Any]:
-        return self.function
+from mogp.optimizers import base
 
 
 @contextmanager
 def eagerly() -> Iterator[None]:
-    """Functions are called, not compiled: those of TensorFlow and those of `mogp.compiling`."""
+    """Steps and predictions are called, not compiled. (A line search is compiled: it takes many steps.)"""
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compiling, "_Graph", Called)
+            patch.setattr(base, "compiled", lambda function, *signature, **how: function)
+            patch.setattr(compiling, "_TIMES_UNCOMPILED", math.inf, raising=False)
             yield
     finally:
         tf.config.run_functions_eagerly(before)
