@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 from case_data import KINDS, Data, Kind, new_frame, new_inputs
-from cases import CALLS, CASES, Case, handmade
+from cases import CALLS, CASES, Case, handmade, run_of
 from eager import eagerly
 from scipy import sparse, stats
 
@@ -40,38 +40,27 @@ PATHS = 100
 """Paths behind a prediction that is itself an average over draws, at least."""
 
 
-ABLEST = {case.row: case.name for case in sorted(CASES, key=lambda c: -len(c.exceptions) - len(c.refused))}
-"""The case of each row that can do most: the last of them, as variants come after the plain model."""
-
-
 def _each(keep: Callable[[Case], Any] = lambda case: True, kinds: tuple[Kind, ...] = KINDS) -> pytest.MarkDecorator:
-    """Parametrise over cases and the kinds of data they can have. (The ids group a case's tests for xdist.)
-
-    The ablest case of a row is always tried on all kinds, the others on the first; `make check` tries all on all.
-    """
+    """Parametrise over cases and the kinds of data they can have. (The ids group a case's tests for xdist.)"""
     pairs = [(case, kind) for case in CASES if keep(case) for kind in kinds if kind in case.kinds]
-    more = [kind != kinds[0] and ABLEST[case.row] != case.name for case, kind in pairs]
-    return pytest.mark.parametrize(
-        ("case", "kind"),
-        [
-            pytest.param(case, kind, id=f"{case.name}:{kind}", marks=[pytest.mark.full] if grid else [])
-            for (case, kind), grid in zip(pairs, more, strict=True)
-        ],
-    )
+    asked = [pytest.param(case, kind, id=f"{case.name}:{kind}", marks=run_of(case)) for case, kind in pairs]
+    return pytest.mark.parametrize(("case", "kind"), asked)
 
 
 each = _each()
 twice = _each(kinds=("several", "gap"))
 first = _each(kinds=("several",))
-COMPILED = {case.row: case.name for case in reversed(CASES)}
-"""The first case of each row is compiled, on its first kind of data: the others take longer to trace than to run."""
+COMPILED = {case.name for case in CASES if not run_of(case)} | {
+    c.name for c in {c.row: c for c in CASES[::-1]}.values()
+}
+"""Of each row the ablest case and the first are compiled, on their first kind of data: others take longer to trace."""
 
 
 @pytest.fixture(autouse=True)
 def _traced(request: pytest.FixtureRequest) -> Iterator[None]:
     asked = getattr(request.node, "callspec", None)
     case, kind = (asked.params.get(name) for name in ("case", "kind")) if asked else (None, None)
-    with nullcontext() if kind == "several" and COMPILED[case.row] == case.name else eagerly():
+    with nullcontext() if kind == "several" and case.name in COMPILED else eagerly():
         yield
 
 
