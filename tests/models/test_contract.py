@@ -50,9 +50,8 @@ def _each(keep: Callable[[Case], Any] = lambda case: True, kinds: tuple[Kind, ..
 each = _each()
 twice = _each(kinds=("several", "gap"))
 first = _each(kinds=("several",))
-COMPILED = {case.name for case in CASES if not run_of(case)} | {
-    c.name for c in {c.row: c for c in CASES[::-1]}.values()
-}
+FIRST = {case.row: case.name for case in reversed(CASES)}
+COMPILED = {case.name for case in CASES if not run_of(case)} | set(FIRST.values())
 """Of each row the ablest case and the first are compiled, on their first kind of data: others take longer to trace."""
 
 
