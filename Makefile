@@ -10,7 +10,7 @@ export MOGP_DATA_MIRROR ?= $(BESIDE)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help book test fuzz serve pdf lint format bench bench-peers clean distclean
+.PHONY: help book test check fuzz serve pdf lint format bench bench-peers clean distclean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,11 +26,11 @@ $(STAMP): requirements.lock pyproject.toml
 book: $(STAMP)  ## set up, run every chapter in the quick profile, build the site
 	$(BIN)/mogp book
 
-test: $(STAMP)  ## set up, check style and types, run the tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: $(STAMP) lint  ## set up, check style and types, run the tests: of a grid of cases, those that have most
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMP) lint  ## all there is: every case of every grid, 10 000 damaged files for every parser
+	MOGP_FUZZ=10000 $(BIN)/python -m pytest -n 2 -m ""
 
 fuzz: $(STAMP)  ## 10 000 damaged files for every parser of data files
 	MOGP_FUZZ=10000 $(BIN)/python -m pytest -n 2 tests/datasets/formats/test_fuzz.py

@@ -11,7 +11,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("MOGP_OFFLINE", "1")
 
+import functools
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,15 @@ from mogp.data import MultiOutputData
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20)
+
+
+@pytest.fixture(params=["called", pytest.param("compiled", marks=pytest.mark.full)])
+def either_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Steps so few that they are called, which is quicker than to trace them; `make check` compiles them, too."""
+    from eager import eagerly
+
+    with eagerly() if request.param == "called" else nullcontext():
+        yield
 
 
 @pytest.fixture
@@ -135,19 +146,45 @@ def randomise() -> Callable[[Any, int], None]:
     return apply
 
 
+CHAPTERS, CONTRACT = "tests/chapters/test_chapters.py", "tests/models/test_contract.py"
+
+
+def share_of(nodeid: str) -> str:
+    """What a test shares a long run with: a chapter, the site, a case of the contract; or else its file."""
+    file, _, test = nodeid.partition("::")
+    asked = test.partition("[")[2].removesuffix("]")
+    if "tests/site/" in file:
+        return "site"
+    return {CONTRACT: asked.split(":")[0], CHAPTERS: asked}.get(file) or file
+
+
+def turn_of(nodeid: str) -> int:
+    """Long runs first, small ones last, so that workers end together; then what looks at all chapters."""
+    share = share_of(nodeid)
+    if share == CHAPTERS:
+        return 3
+    return 2 if CONTRACT in nodeid else 0 if share == "site" or CHAPTERS in nodeid else 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a long run stand together."""
+    place = {share: n for n, share in enumerate(dict.fromkeys(share_of(item.nodeid) for item in items))}
+    items.sort(key=lambda item: (turn_of(item.nodeid), place[share_of(item.nodeid)]))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that share a long run go to one worker: all of `tests/chapters`, all of `tests/site`, a case of a contract.
-
-    (`xdist_group` would say the same, but pytest 9 no longer lets it.)
-    """
+    """Tests that share a long run go to one worker. (`xdist_group` would say it, but pytest 9 no longer lets it.)"""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByLongRun(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            if "test_contract.py" in nodeid:
-                return nodeid.split("[")[-1].split(":")[0]
-            folder = nodeid.removeprefix("tests/").split("/")[0]
-            return folder if folder in ("chapters", "site") else nodeid
+        @functools.cached_property
+        def files(self) -> set[str]:
+            return {nodeid.partition("::")[0] for nodeid in self.collection or ()}
 
+        def _split_scope(self, nodeid: str) -> str:
+            share = share_of(nodeid)
+            return nodeid if self.files == {share} else share  # a file that is run alone is shared out
+
+    config.option.loadscopereorder = False
     return ByLongRun(config, log)

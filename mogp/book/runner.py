@@ -87,9 +87,9 @@ def run(
 ) -> list[Outcome]:
     """Run chapters by key, and return what became of each, in the order given.
 
-    `parameters` override those of the notebooks. `jobs` chapters run at a time and share the cores.
-    `force` runs unchanged chapters too. `record` keeps the numbers in `data/results/`. `cluster` is
-    the address of a Dask scheduler for the chapters' sweeps.
+    `parameters` override those of the notebooks. `jobs` chapters run at a time, each with its share
+    of the cores. `force` runs unchanged chapters too. `record` keeps the numbers in
+    `data/results/`. `cluster` is the address of a Dask scheduler for the chapters' sweeps.
     """
     if record and parameters:
         raise CompanionError(
@@ -99,7 +99,7 @@ def run(
     cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
-    jobs = max(1, min(jobs or min(cores, _MOST_JOBS), len(plans)))
+    jobs = jobs or max(1, min(cores, _MOST_JOBS, len(plans)))
     session = _Session(
         build=build or project.build_folder(),
         environment=_environment(max(1, cores // jobs), cluster),

@@ -94,7 +94,7 @@ def smallest_over_largest(Kff, Kfu, Kuu):
 
 
 @pytest.mark.parametrize("variant", ["classical", "thesis", "both"])
-@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("normalised", [pytest.param(False, marks=pytest.mark.full), True])
 def test_joint_covariance_is_positive_semidefinite_for_200_random_draws(variant, normalised):
     worst = 0.0
     for seed in range(100):  # 100 draws of each scaling of a variant: 200 a variant
@@ -209,7 +209,7 @@ CONSTRUCTORS = {
 
 
 @pytest.mark.parametrize("name", CONSTRUCTORS)
-@pytest.mark.parametrize("kind", [Poisson, ZeroInflatedPoisson])
+@pytest.mark.parametrize("kind", [pytest.param(Poisson, marks=pytest.mark.full), ZeroInflatedPoisson])
 def test_named_models_of_counts_train_and_can_be_kept(name, kind, rng, tmp_path):
     data = counts(rng)
     model = CONSTRUCTORS[name](data, kind())

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import case_data as small
+import pytest
 from case_data import CLASSES, IMAGE, Data, Kind
 
 from mogp.inducing import kmeans_points
@@ -671,3 +672,13 @@ CHAINS = (
 )
 
 CASES: tuple[Case, ...] = (*MIXES, *CLASS_MODELS, *HIERARCHIES, *CHAINS)
+
+_ABLEST = {case.row: case.name for case in sorted(CASES, key=lambda c: -len(c.exceptions) - len(c.refused))}
+
+
+def run_of(case: Case) -> list[pytest.MarkDecorator]:
+    """Marks: of a row, the case that can do most is always tried, the others by `make check`.
+
+    Of several that can do as much it is the last, as variants come after the plain model.
+    """
+    return [] if _ABLEST[case.row] == case.name else [pytest.mark.full]

@@ -18,11 +18,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     from cases import CALLS, CASES
 
     passed = sum(report.passed for report in ran)
-    built = sum(len(case.kinds) for case in CASES)
-    rows = {case.row for case in CASES} - {None}
+    asked = {report.nodeid.partition("::test_fit[")[2] for report in ran} - {""}
+    cases = [case for case in CASES if any(one.startswith(f"{case.name}:") for one in asked)]
+    rows = {case.row for case in cases} - {None}
     terminalreporter.section("contract of models")
     terminalreporter.line(
-        f"{len(CASES)} cases of {len(rows)} rows of data/models.csv, on {built} sets of data, {len(CALLS)} calls:"
+        f"{len(cases)} cases of {len(rows)} rows of data/models.csv, on {len(asked)} sets of data, {len(CALLS)} calls:"
         f" {passed} of {len(ran)} tests passed in {sum(report.duration for report in ran):.0f} s."
     )
     excepted: dict[tuple[str, str], list[str]] = {}

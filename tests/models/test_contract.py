@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 from case_data import KINDS, Data, Kind, new_frame, new_inputs
-from cases import CALLS, CASES, Case, handmade
+from cases import CALLS, CASES, Case, handmade, run_of
+from eager import eagerly
 from scipy import sparse, stats
 
 import mogp
@@ -42,38 +43,36 @@ PATHS = 100
 def _each(keep: Callable[[Case], Any] = lambda case: True, kinds: tuple[Kind, ...] = KINDS) -> pytest.MarkDecorator:
     """Parametrise over cases and the kinds of data they can have. (The ids group a case's tests for xdist.)"""
     pairs = [(case, kind) for case in CASES if keep(case) for kind in kinds if kind in case.kinds]
-    return pytest.mark.parametrize(("case", "kind"), pairs, ids=[f"{case.name}:{kind}" for case, kind in pairs])
+    asked = [pytest.param(case, kind, id=f"{case.name}:{kind}", marks=run_of(case)) for case, kind in pairs]
+    return pytest.mark.parametrize(("case", "kind"), asked)
 
 
 each = _each()
 twice = _each(kinds=("several", "gap"))
 first = _each(kinds=("several",))
-COMPILED = {case.row: case.name for case in reversed(CASES)}
-"""The first case of each row is trained in a compiled graph, on its first kind of data."""
+FIRST = {case.row: case.name for case in reversed(CASES)}
+COMPILED = {case.name for case in CASES if not run_of(case)} | set(FIRST.values())
+"""Of each row the ablest case and the first are compiled, on their first kind of data: others take longer to trace."""
 
 
-@contextmanager
-def eagerly() -> Any:
-    """Without tracing, which takes longer than two steps do."""
-    tf.config.run_functions_eagerly(True)
-    try:
+@pytest.fixture(autouse=True)
+def _traced(request: pytest.FixtureRequest) -> Iterator[None]:
+    asked = getattr(request.node, "callspec", None)
+    case, kind = (asked.params.get(name) for name in ("case", "kind")) if asked else (None, None)
+    with nullcontext() if kind == "several" and case.name in COMPILED else eagerly():
         yield
-    finally:
-        tf.config.run_functions_eagerly(False)
 
 
-@functools.cache
+@functools.lru_cache(len(KINDS))
 def _trained(name: str, kind: Kind) -> tuple[Any, Any, Any]:
     case = next(case for case in CASES if case.name == name)
     data = case.data(kind, 0)
     model = case.build(data)
-    with nullcontext() if kind == "several" and COMPILED[case.row] == name else eagerly():
-        history = mogp.fit(model, data, steps=2, progress=False)
-    return model, data, history
+    return model, data, mogp.fit(model, data, steps=2, progress=False)
 
 
 def trained(case: Case, kind: Kind) -> tuple[Any, Any]:
-    """The model after two steps, and its data; made once."""
+    """The model after two steps, and its data; made once, as a case's tests stand together."""
     return _trained(case.name, kind)[:2]
 
 
@@ -91,7 +90,7 @@ def pair(answer: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(answer.mean), np.asarray(answer.var)
 
 
-@functools.cache
+@functools.lru_cache(len(KINDS))
 def columns_of(model: Any) -> tuple[tuple[str, Any], ...]:
     """The columns of a model, which it finds by a prediction: asked for once."""
     columns: tuple[tuple[str, Any], ...] = model.columns

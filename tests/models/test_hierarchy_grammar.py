@@ -123,7 +123,7 @@ def as_by_hand(points: ReplicaPoints, outputs: int) -> ReplicaPoints:
 
 
 @pytest.mark.parametrize("kind", ["pca", "random"])
-def test_the_bound_of_nested_replicas_is_that_of_replicas_with_numbers_of_their_own(kind):
+def test_the_bound_of_nested_replicas_is_that_of_replicas_with_numbers_of_their_own(kind, either_way):
     nested, crossed = nested_and_crossed()
     points = replica_points(nested, 2)
     models = [
@@ -147,7 +147,7 @@ def test_points_of_nested_replicas_have_numbers_of_their_own():
 
 
 @pytest.mark.parametrize("name", ["LVMOGP", "HGPInd", "LMC", "HGP", "DHGP"])
-def test_models_without_functions_that_outputs_share_in_a_replica_read_nested_replicas_as_they_are(name):
+def test_models_without_functions_that_outputs_share_in_a_replica_read_nested_replicas_as_they_are(name, either_way):
     nested, _ = nested_and_crossed()
     crossed = replace(nested, nested=False)
     bounds = []
@@ -187,7 +187,7 @@ EDGES = {
 
 @pytest.mark.parametrize("edge", EDGES)
 @pytest.mark.parametrize("name", MODELS)
-def test_data_at_the_edge_are_modelled_and_fitted(name, edge):
+def test_data_at_the_edge_are_modelled_and_fitted(name, edge, either_way):
     data = EDGES[edge]
     model = MODELS[name](data)
     assert np.isfinite(model.elbo(data))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import combinations, product
 
 import gpflow
 import numpy as np
 import pytest
 import tensorflow as tf
+from eager import eagerly
 from scipy import special
 
 import mogp
@@ -57,14 +56,6 @@ def ready(data, method, randomise, inducing=2, **options) -> OneVsEachMOGP:
         model.prior.kernels.form.lengthscales.assign(rng.uniform(0.8, 1.6, model.num_classes))
         model.prior.kernels.form.variance.assign(rng.uniform(0.8, 1.6, model.num_classes))
     return model
-
-
-@contextmanager
-def eagerly() -> Iterator[None]:
-    """For a few steps, tracing would cost more than it saves."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 def of_rows(data: MultiOutputData, classes: tuple[int, ...], rows) -> ClassBatch:

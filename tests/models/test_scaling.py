@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES, Case
+from cases import CASES, Case, run_of
 from scipy import integrate, special, stats
 
 import mogp
@@ -59,8 +59,8 @@ def close(found: Any, expected: Any, scale: Any = 1.0) -> None:
     np.testing.assert_allclose(found, expected, rtol=CLOSE, atol=CLOSE * max(1.0, np.abs(expected).max(initial=0)))
 
 
-@pytest.mark.parametrize("case", SCALED, ids=[f"{case.name}:" for case in SCALED])
-def test_the_model_scales_as_a_user_would_by_hand(case, tmp_path):
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case.name}:", marks=run_of(case)) for case in SCALED])
+def test_the_model_scales_as_a_user_would_by_hand(case, tmp_path, either_way):
     plain = case.data("several", 0)
     real = is_real(case, plain)
     data = in_odd_units(plain, real)

@@ -313,7 +313,11 @@ OPTIMISERS = {
 }
 
 
-PAIRS = [*(("LMC", o) for o in OPTIMISERS), *((m, o) for m in list(MODELS)[1:] for o in ("NaturalAdam", "FNG"))]
+PAIRS = [
+    *(("LMC", o) for o in OPTIMISERS),
+    *((m, "NaturalAdam") for m in list(MODELS)[1:]),
+    *(pytest.param(m, "FNG", marks=pytest.mark.full) for m in list(MODELS)[1:]),
+]
 
 
 @pytest.mark.parametrize(("model", "optimizer"), PAIRS)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from case_data import colours
-from cases import CASES, Case
+from cases import CASES, Case, run_of
 from gpflow.optimizers import NaturalGradient
 
 from mogp import fit
@@ -91,7 +91,7 @@ def parameters_of(posterior: Any) -> list[np.ndarray]:
     return [np.asarray(getattr(posterior, name)).copy() for name in names]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name, marks=run_of(case)) for case in CASES])
 def test_one_natural_step_is_that_of_gpflow_or_refused(case: Case, randomise):
     data = case.data("several", 0)
     how = {"scaling": None} if case.scales else {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from eager import eagerly
 from sklearn.metrics import r2_score, roc_auc_score
 
 from mogp.book.runs.annotator_methods import CLASS_METHODS, VALUE_METHODS, fitted
@@ -19,10 +19,8 @@ SMALL = {"inducing": 4, "steps": 1, "batch_size": 10}
 @pytest.fixture(autouse=True)
 def eager():
     """One step does not pay for a compiled graph."""
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(before)
+    with eagerly():
+        yield
 
 
 @pytest.mark.parametrize("method", CLASS_METHODS)

@@ -3,7 +3,7 @@
 import gpflow
 import numpy as np
 import pytest
-import tensorflow as tf
+from eager import eagerly
 
 from mogp.book.runs.chain_labels import labels_run, landmine_run, mine_fields
 from mogp.book.runs.chains import load_rows
@@ -26,9 +26,8 @@ from mogp.models import igp
 
 @pytest.fixture
 def eager():
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with eagerly():
+        yield
 
 
 def test_fields_are_split_into_points_to_train_on_with_both_labels_and_the_others():

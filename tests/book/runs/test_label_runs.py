@@ -7,7 +7,7 @@ from itertools import pairwise
 import gpflow
 import numpy as np
 import pytest
-import tensorflow as tf
+from eager import eagerly
 from scipy.sparse import csr_array
 
 from mogp import fit, metrics
@@ -23,10 +23,8 @@ SMALL = {"factors": 2, "inducing": 4, "steps": 2, "batch": 10, "looks": 1, "rows
 @pytest.fixture(autouse=True)
 def eager():
     """Two steps do not pay for a compiled graph."""
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(before)
+    with eagerly():
+        yield
 
 
 def test_a_run_is_a_fit_to_the_training_points_and_a_ranking_of_the_test_points():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import tensorflow as tf
+from eager import eagerly
 
 from mogp import datasets
 from mogp.book.runs.multiclass import METHODS, multiclass_model, multiclass_run, step_cost, stepper
@@ -16,9 +16,8 @@ SIZES = dict(data="digits", rows=120, test_rows=40, inducing=3, lengthscale=2.0,
 
 @pytest.fixture(autouse=True)
 def _eagerly() -> Iterator[None]:
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with eagerly():
+        yield
 
 
 @pytest.mark.parametrize("method", ["OvsE-P", "RM-F", "OvsE-LIN"])

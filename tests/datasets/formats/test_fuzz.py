@@ -1,7 +1,7 @@
 """Damaged files: every parser answers with a result or a `DataFormatError`, and touches nothing.
 
-`make test` tries 200 mutants a parser, `make fuzz` 10 000 (`MOGP_FUZZ`). A failure names the mutant's number, from
-which `mutant(target, number)` makes it again, and leaves the file in the build folder.
+`make test` tries 200 mutants a parser, `make fuzz` and `make check` 10 000 (`MOGP_FUZZ`). A failure names the mutant's
+number, from which `mutant(target, number)` makes it again, and leaves the file in the build folder.
 """
 
 from __future__ import annotations

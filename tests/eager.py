@@ -1,0 +1,27 @@
+"""Models trained for a step or two without tracing, which takes longer than the steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import tensorflow as tf
+
+from mogp import compiling
+from mogp.optimizers import base
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """Steps and predictions are called, not compiled. (A line search is compiled: it takes many steps.)"""
+    before = tf.config.functions_run_eagerly()
+    tf.config.run_functions_eagerly(True)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(base, "compiled", lambda function, *signature, **how: function)
+            patch.setattr(compiling, "_TIMES_UNCOMPILED", math.inf, raising=False)
+            yield
+    finally:
+        tf.config.run_functions_eagerly(before)
