@@ -19,12 +19,13 @@ from mogp.optimizers import Adam
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-STEPS = 2
-"""Eager ones: tracing takes longer. The compiled step is that of `test_training.py`."""
 ROUNDED = {"rtol": 1e-3, "atol": 1e-4}
 """Rounding of float32 (6e-8), times what conditions of Kuu of up to 1e4 make of it."""
 
 
+FIRST = {case.row: case for case in reversed(CASES)}
+ASKED = [case for case in CASES if not case.sampled or FIRST[case.row] is case]
+"""All but variants of chains, which take seconds each."""
 ERRORS, PATHS = 5, 100
 """Averages over at least so many random paths, which differ in float32, are this many standard errors apart."""
 JITTERED = gpflow.config.Config(jitter=1e-4)
@@ -33,6 +34,7 @@ JITTERED = gpflow.config.Config(jitter=1e-4)
 
 @pytest.fixture(autouse=True)
 def eagerly():
+    """Tracing takes longer than a step; compiled steps in float32 are in `test_training.py`."""
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
@@ -50,18 +52,21 @@ def take(model: Any, other: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize("case", ASKED, ids=[case.name for case in ASKED])
 def test_a_model_trains_in_float32_and_predicts_as_in_float64(case: Case):
     data = case.data("several", 0)
     X = new_inputs(data)[:2]
     with gpflow.config.as_context(gpflow.config.Config(float=np.float32)):
         single = case.build(data)
         assert {v.dtype for v in single.trainable_variables} == {tf.float32}
-        history = mogp.fit(single, data, steps=STEPS, progress=False)
+        before = [v.numpy() for v in single.trainable_variables]
+        history = mogp.fit(single, data, steps=1, progress=False)
         found = predicted(single, X)
     assert history.status == "finished"
     assert np.isfinite(history.elbo).all()
-    assert history.elbo[-1] != history.elbo[0]
+    after = [v.numpy() for v in single.trainable_variables]
+    assert all(np.isfinite(own).all() for own in after)
+    assert any((one != two).any() for one, two in zip(before, after, strict=True))
     with gpflow.config.as_context(JITTERED):
         mean, var = predicted(take(case.build(data), single), X)
     assert [a.dtype for a in found] == [np.float32] * 2
