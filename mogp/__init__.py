@@ -21,6 +21,7 @@ except PackageNotFoundError:
 
 if TYPE_CHECKING:
     from mogp.citations import cite
+    from mogp.config import use
     from mogp.data import MultiOutputData
     from mogp.data.labels import LabelData
     from mogp.estimators import MLGPFClassifier
@@ -38,6 +39,7 @@ _LAZY = {
     "fit": "mogp.training",
     "load": "mogp.saving",
     "save": "mogp.saving",
+    "use": "mogp.config",
 }
 _MODULES = (
     "datasets",
@@ -64,6 +66,7 @@ __all__ = [
     "fit",
     "load",
     "save",
+    "use",
 ]
 
 

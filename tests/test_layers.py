@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mogp"
 LAYERS = [
-    {"project", "files", "errors", "linalg", "modules", "forms", "compiling"},
+    {"project", "files", "errors", "linalg", "modules", "forms", "compiling", "config"},
     {"data", "metrics"},
     {"kernels"},
     {"inducing"},

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from mogp.linalg import cholesky, cholesky_and_jitter, log_evidence
+from mogp.linalg import cholesky, cholesky_and_jitter, first_jitter, log_evidence
 
 
 def spd(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -109,6 +109,31 @@ def test_float32_stays_float32_and_is_repaired_too(rng, float32):
     L, added = cholesky_and_jitter(tf.constant(K))
     assert L.dtype == added.dtype == tf.float32
     np.testing.assert_allclose(L.numpy() @ L.numpy().T, K, atol=float(added) + 1e-5)
+
+
+@pytest.mark.parametrize("variance", [0.01, 1.0, 100.0])
+def test_the_first_jitter_of_float32_leaves_variances_and_log_determinants_right(variance):
+    """300 points closer than the lengthscale: against float64 with the same jitter. With 1e-6, variances are NaN."""
+    Z, X = (np.random.default_rng(seed).uniform(-1, 1, (300, 2)) for seed in (0, 1))
+
+    def rbf(a, b):
+        return variance * np.exp(-0.5 * np.sum((a[:, None] - b) ** 2, -1))
+
+    L, added = cholesky_and_jitter(tf.constant(rbf(Z, Z), tf.float32))
+    np.testing.assert_allclose(added, first_jitter(tf.constant(rbf(Z, Z), tf.float32)))
+    exact = np.linalg.cholesky(rbf(Z, Z) + float(added) * np.eye(300))
+    logs = [np.log(np.diag(factor)).sum() for factor in (L.numpy(), exact)]
+    np.testing.assert_allclose(*logs, rtol=1e-3)
+    A = tf.linalg.triangular_solve(L, tf.constant(rbf(Z, X), tf.float32))
+    left = variance - np.sum(np.square(A), 0)
+    assert (left > 0).all()
+    np.testing.assert_allclose(left, variance - np.sum(np.linalg.solve(exact, rbf(Z, X)) ** 2, 0), atol=1e-5 * variance)
+
+
+def test_the_first_jitter_of_float64_is_that_of_gpflow():
+    for jitter in (1e-6, 1e-3):
+        with gpflow.config.as_context(gpflow.config.Config(jitter=jitter)):
+            np.testing.assert_array_equal(first_jitter(1e6 * tf.eye(3, 3, [2], tf.float64)), [jitter, jitter])
 
 
 def test_one_by_one_and_no_batch():

@@ -7,14 +7,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import gpflow
 import numpy as np
 import tensorflow as tf
 from scipy.spatial.distance import cdist
 
 from mogp.data import Array
 from mogp.inducing import FunctionPoints
-from mogp.linalg import cholesky_and_jitter
+from mogp.linalg import cholesky_and_jitter, first_jitter
 from mogp.posteriors import Full
 from mogp.training.convergence import convergence
 
@@ -78,7 +77,7 @@ def _jitter(model: Any) -> list[str]:
             "Kuu cannot be factorised: the kernels or the inducing points hold values that are out"
             " of range."
         ]
-    raised = np.flatnonzero(used > gpflow.default_jitter() * 1.01)
+    raised = np.flatnonzero(used > first_jitter(Kuu).numpy() * 1.01)
     if len(raised) == 0:
         return []
     which = ", ".join(map(str, raised))
