@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Literal
