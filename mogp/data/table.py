@@ -362,7 +362,8 @@ class MultiOutputData:
     ) -> pd.DataFrame:
         """The data as a long table, a row an observation: the inverse of `from_long`.
 
-        Input columns have their names, and dates are dates; classes have their names. Targets with several columns are `target0`, `target1`, ….
+        Input columns have their names, and dates are dates; classes have their names. Targets with
+        several columns are `target0`, `target1`, ….
 
         Args:
             output: name of the column that names the output.
