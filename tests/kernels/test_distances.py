@@ -144,3 +144,14 @@ def test_distances_of_one_lengthscale_and_one_set_are_computed_once(rng):
     products = [op.outputs[0].shape.as_list() for op in graph.get_operations() if "MatMul" in op.type]
     assert products == [[5, 6]]
     assert np.isfinite(square_distance(Z, X)).all()
+
+
+def test_numbers_of_rows_and_columns_need_not_be_known_to_the_graph(rng):
+    weights = tf.constant(rng.uniform(0.3, 3.0, (2, 1, 4)))
+    for shape in ((5, 4), (2, 5, 4)):
+        A, X = rng.normal(size=shape), rng.normal(size=(6, 4))
+        unknown = [tf.TensorSpec([None] * len(a.shape), tf.float64) for a in (A, X)]
+        for w in (weights, weights[..., :1]):
+            found = tf.function(lambda A, X, w=w: weighted_square_distance(A, X, w), input_signature=unknown)(A, X)
+            direct = naive(A, X, np.broadcast_to(w, (2, 1, 4)))
+            np.testing.assert_allclose(found, direct, rtol=1e-10, atol=1e-13)
