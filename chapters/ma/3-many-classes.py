@@ -590,7 +590,7 @@ def run(data, source, model, fold, folds, latents, negatives, inducing, steps, r
         train, test = train.split(0.2, seed=seed)
     if rows is not None:
         train, test = (part.take(np.random.default_rng(seed).permutation(len(part))[:rows]) for part in (train, test))
-    train, test, names = train.dense().data, test.dense().data, whole.outputs
+    train, test, names = train.data, test.data, whole.outputs  # the words of Bibtex stay a sparse matrix
     if scaling == "training rows":
         train, test = scaled_by_training(train, test, names)
     kind, as_published = model.removesuffix(", as published"), model.endswith("as published")
@@ -609,7 +609,7 @@ def run(data, source, model, fold, folds, latents, negatives, inducing, steps, r
             options["W"] = np.random.default_rng(seed).uniform(size=(sum(classes.values()), latents))
         options |= {"MOGPs-AR": {"negatives": negatives, "covariance": covariance}}.get(kind, {})
         if as_published:
-            options["kl_weight"] = max(1.0, len(own.X) / 200)
+            options["kl_weight"] = max(1.0, own.X.shape[0] / 200)
         build = {"MOGPs-AR": mogps_ar, "MG-M": mg_m, "G-A": g_a, "G-M": g_m}[kind]
         fitted = build(own, classes, **options, scaling=None)
         history = fit(fitted, own, steps=steps, optimizer=Adam(rate), batch_size=200, seed=seed, progress=False)

@@ -140,12 +140,12 @@ class Dataset:
 
     @cached_property
     def data(self) -> MultiOutputData:
-        """The observations as `MultiOutputData`, ready for a model; outputs without any are left
-        out (long layout).
+        """The observations as `MultiOutputData`, ready for a model; sparse inputs stay sparse, and
+        outputs without any observation are left out (long layout).
         """
         from mogp.data import MultiOutputData
 
-        if _sparse(self.X) or _sparse(self.Y):
+        if _sparse(self.Y):
             raise ValueError(
                 f"{self.name} is sparse ({_facts(self.X)}; {_facts(self.Y)}): call .dense() first"
                 " if it fits in memory, or use its X and Y."

@@ -32,12 +32,17 @@ def inner(A: tf.Tensor, X: tf.Tensor | tf.SparseTensor) -> tf.Tensor:
     """
     if X.shape.rank != 2:
         return tf.linalg.matmul(A, X, transpose_b=True)
-    flat = tf.reshape(A, [-1, A.shape[-1]])
+    flat = _one_matrix(A)
     if is_sparse(X):
         products = _sparse_inner(flat, X)
     else:
         products = tf.linalg.matmul(flat, X, transpose_b=True)
     return tf.reshape(products, tf.concat([tf.shape(A)[:-1], [num_rows(X)]], 0))
+
+
+def _one_matrix(A: tf.Tensor) -> tf.Tensor:
+    """All sets of rows `[…, M, P]` one after the other."""
+    return A if A.shape.rank == 2 else tf.reshape(A, [-1, A.shape[-1] or tf.shape(A)[-1]])
 
 
 def _sparse_inner(A: tf.Tensor, X: tf.SparseTensor) -> tf.Tensor:
@@ -153,7 +158,7 @@ def _centred(
     if X is None or X.shape.rank > 2:
         centre = tf.stop_gradient(tf.reduce_mean(A, -2, keepdims=True))
     else:
-        centre = tf.stop_gradient(tf.reduce_mean(tf.reshape(A, [-1, A.shape[-1]]), 0))
+        centre = tf.stop_gradient(tf.reduce_mean(_one_matrix(A), 0))
     return A - centre, None if X is None else X - centre
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy import sparse
 
 from mogp.datasets import Dataset
@@ -193,3 +195,10 @@ def test_parts_that_do_not_fit_are_refused(changed, message):
 def test_long_lists_are_cut_in_print():
     many = wide(Y=np.ones((6, 40)), outputs=tuple(f"o{d}" for d in range(40)))
     assert repr(many).endswith("o5 (Gaussian), … (40 outputs))")
+
+
+def test_sparse_inputs_of_dense_targets_stay_sparse():
+    dataset = labelled()
+    classes = replace(dataset, Y=np.arange(4.0)[:, None], outputs=("class",), held_out=None)
+    assert isinstance(classes.data.batches(2)(0).X, tf.SparseTensor)
+    np.testing.assert_array_equal(classes.data.X.toarray(), classes.dense().data.X)
