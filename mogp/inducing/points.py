@@ -16,7 +16,7 @@ from sklearn.cluster import MiniBatchKMeans
 from mogp.data import Array, MultiOutputData
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.data.replicas import replica_numbers
-from mogp.kernels import ConvolvedStack, KernelStack, with_replica
+from mogp.kernels import ConvolvedStack, KernelStack, key, made_once, with_replica
 
 
 class InducingPoints(gpflow.Module):
@@ -86,7 +86,10 @@ class InducingPoints(gpflow.Module):
 
     @property
     def inputs(self) -> tf.Tensor:
-        """What the kernels read."""
+        """What the kernels read, made once inside `parameters_read_once`."""
+        return made_once(("inputs", key([self.Z])), self._inputs)
+
+    def _inputs(self) -> tf.Tensor:
         Z = tf.convert_to_tensor(self.Z)
         return tf.math.l2_normalize(Z, axis=-1) if self.unit else Z
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 from scipy.special import roots_hermitenorm
 
 from mogp.likelihoods.quadrature import SMALLEST_VARIANCE
 
-__all__ = ["expected_sigmoid", "expected_softplus", "log_expected_sigmoid"]
+__all__ = ["expected_sigmoid", "expected_softplus", "log_expected_odds", "log_expected_sigmoid"]
 
 Pair = tuple[tf.Tensor, tf.Tensor]
 
@@ -60,9 +61,36 @@ def expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Ten
 def log_expected_sigmoid(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Tensor:
     r"""The logarithm of $\mathbb E\,\sigma(f)$, $f \sim \mathcal N(m, v)$, by elements.
 
-    It is finite wherever $\log\sigma$ is: every term is measured by that of the largest node, which
-    is the largest of them.
+    It is finite wherever $\log\sigma$ is: where a probability is too small for its type, terms are
+    measured by that of the largest node, which is the largest of them.
     """
+    small, large = _log_of_both(mean, var, nodes)
+    return tf.where(mean < 0, small, large)
+
+
+def log_expected_odds(mean: tf.Tensor, var: tf.Tensor, nodes: int = 20) -> tf.Tensor:
+    r"""$\log\frac{p}{1 - p}$ of the probability $p = \mathbb E\,\sigma(f)$, by elements."""
+    small, large = _log_of_both(mean, var, nodes)
+    return tf.where(mean < 0, small - large, large - small)
+
+
+def _log_of_both(mean: tf.Tensor, var: tf.Tensor, nodes: int) -> Pair:
+    """Logarithms of the smaller one of $p$ and $1 - p$, which can be very small, and of the
+    larger.
+    """
+    mean = tf.where(mean < 0, mean, -mean)
+    p = expected_sigmoid(mean, var, nodes)
+    # Beyond it the machine's precision is lost.
+    smallest = np.finfo(p.dtype.as_numpy_dtype).tiny / np.finfo(p.dtype.as_numpy_dtype).eps
+    small = tf.cond(
+        tf.reduce_any(p < smallest),
+        lambda: _log_of_small(mean, var, nodes),
+        lambda: tf.math.log(p),
+    )
+    return small, tf.math.log1p(-p)
+
+
+def _log_of_small(mean: tf.Tensor, var: tf.Tensor, nodes: int) -> tf.Tensor:
     sd = tf.sqrt(tf.maximum(var, SMALLEST_VARIANCE))
     half = _half(nodes)
     largest = tf.math.log_sigmoid(mean + half[-1][0] * sd)

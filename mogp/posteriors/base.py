@@ -129,11 +129,7 @@ class Posterior(gpflow.Module, ABC):
 
 def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
     """`AᵀA`, or only its diagonal, as `Kff` has covariances or variances; `A [..., M, N]`."""
-    return (
-        tf.linalg.matmul(A, A, transpose_a=True)
-        if Kff.shape.rank == 3
-        else column_squares(A)
-    )
+    return tf.linalg.matmul(A, A, transpose_a=True) if Kff.shape.rank == 3 else column_squares(A)
 
 
 def column_squares(A: tf.Tensor) -> tf.Tensor:
