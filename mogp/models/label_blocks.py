@@ -16,7 +16,6 @@ NUMBERS_AT_ONCE = 1 << 22
 """Numbers in the largest table that a block of points makes (32 MB in float64)."""
 
 _LABELS_AT_ONCE = 1 << 13
-_NUMBERS_IN_TILE = 1 << 20
 _GROUP = 64
 
 
@@ -35,14 +34,14 @@ def blocks(points: int, width: int) -> Iterator[slice]:
 
 
 def tiles(points: int, labels: int) -> Iterator[tuple[slice, slice]]:
-    """Points and labels of tiles of at most 2^20 numbers, which caches hold: the tiles of some
-    points one after the other, in the order of their labels.
+    """Points and labels of tiles of about `NUMBERS_AT_ONCE` numbers: the tiles of some points one
+    after the other, in the order of their labels.
 
-    At most 2^13 labels are in a tile, so that it has 128 points or more, and weights of labels are
-    not read for each of them anew.
+    At most 2^13 labels are in a tile, so that it has 512 points, and weights of labels are not read
+    for each of them anew.
     """
     width = min(labels, _LABELS_AT_ONCE)
-    for rows in _cut(points, max(1, _NUMBERS_IN_TILE // width)):
+    for rows in _cut(points, max(1, NUMBERS_AT_ONCE // width)):
         for own in _cut(labels, width):
             yield rows, own
 

@@ -399,7 +399,7 @@ def test_answers_do_not_depend_on_the_size_of_blocks(data, monkeypatch):
         return [*table, *model.top_labels(data.X, 2), model.predict_log_density(data)["labels"], model.elbo(data)]
 
     whole = answers()
-    for name, least in (("NUMBERS_AT_ONCE", 2 * P * M), ("_NUMBERS_IN_TILE", 4), ("_LABELS_AT_ONCE", 2)):
+    for name, least in (("NUMBERS_AT_ONCE", 2 * P * M), ("_LABELS_AT_ONCE", 2)):
         monkeypatch.setattr(label_blocks, name, least)
     for a, b in zip(whole, answers(), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-11)
@@ -409,7 +409,7 @@ def test_answers_do_not_depend_on_the_size_of_blocks(data, monkeypatch):
 @pytest.mark.parametrize("labels", [300, 2000])
 def test_the_best_labels_are_those_of_a_stable_sort_of_all_scores(labels, k, monkeypatch):
     """Whole numbers, of which many are equal: the first of equal ones is the better one."""
-    for name, least in (("_NUMBERS_IN_TILE", 3000), ("_LABELS_AT_ONCE", 900)):
+    for name, least in (("NUMBERS_AT_ONCE", 3000), ("_LABELS_AT_ONCE", 900)):
         monkeypatch.setattr(label_blocks, name, least)
     rng = np.random.default_rng(k)
     Phi, b, h = (rng.integers(-2, 3, shape) for shape in ((labels, 2), (labels,), (7, 2)))
