@@ -90,9 +90,9 @@ class MixingPrior(Prior):
         """
         W, bias = self.W, self.bias
         if functions is not None:
-            own = slice(functions.start, functions.stop)
-            latents = latents if W is not None else latents[:, own]
-            W, bias = (None if p is None else by_rows(p)[own] for p in (W, bias))
+            latents = latents if W is not None else latents[:, functions.start : functions.stop]
+            rows = (by_rows(p) for p in (W, bias))
+            W, bias = (None if p is None else _some(p, functions) for p in rows)
         mixed = latents if W is None else tf.linalg.matmul(latents, W, transpose_b=True)
         return mixed if bias is None else mixed + bias
 
