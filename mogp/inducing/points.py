@@ -16,7 +16,8 @@ from sklearn.cluster import MiniBatchKMeans
 from mogp.data import Array, MultiOutputData
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.data.replicas import replica_numbers
-from mogp.kernels import ConvolvedStack, KernelStack, key, made_once, with_replica
+from mogp.kernels import ConvolvedStack, KernelStack, with_replica
+from mogp.kernels.stack import key, made_once
 
 
 class InducingPoints(gpflow.Module):

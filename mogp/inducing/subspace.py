@@ -15,8 +15,9 @@ from scipy.sparse.linalg import svds
 from mogp.data import Array
 from mogp.data.labels import LabelData, Matrix, is_sparse
 from mogp.inducing.points import InducingPoints, cluster_centres
-from mogp.kernels import KernelStack, key, made_once
+from mogp.kernels import KernelStack
 from mogp.kernels.products import inner, square_norms
+from mogp.kernels.stack import key, made_once
 
 _SMALLEST_SQUARE = 1e-12
 """Least square length of a point that is scaled to length one, as in `tf.math.l2_normalize`."""

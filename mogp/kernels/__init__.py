@@ -6,7 +6,7 @@ from mogp.kernels.hierarchy import SameNode, hierarchical, on_inputs, with_repli
 from mogp.kernels.layers import LayerKernels, LayerKind
 from mogp.kernels.patches import Patches, PatchStack
 from mogp.kernels.rows import KernelRows, kernels_of, take_rows
-from mogp.kernels.stack import KernelStack, key, made_once, parameters_read_once
+from mogp.kernels.stack import KernelStack, parameters_read_once
 from mogp.kernels.unit import unit_kernels
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "expected_kk",
     "hierarchical",
     "kernels_of",
-    "key",
-    "made_once",
     "on_inputs",
     "parameters_read_once",
     "take_rows",

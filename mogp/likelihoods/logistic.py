@@ -19,29 +19,35 @@ def expected_softplus(mean: tf.Tensor, var: tf.Tensor, nodes: int = 10) -> tf.Te
     r"""The expectation $\mathbb E\log(1 + e^f)$ for $f \sim \mathcal N(m, v)$, by elements.
 
     It is $\sum_s w_s \log(1 + e^{m + x_s\sqrt v})$, whose Gauss-Hermite nodes $x_s$ come in pairs
-    $\pm x$ with equal weights. With $a, b = m \pm x\sqrt v$ and $\sigma_a = \sigma(a)$,
+    $\pm x$ with equal weights. For $m \le 0$, $u = e^m$ and $e = e^{-x\sqrt v}$ a pair is
 
-    $$\log(1 + e^a) + \log(1 + e^b) = a_+ + b_+
-      - \log[\max(\sigma_a, 1 - \sigma_a)\max(\sigma_b, 1 - \sigma_b)],$$
+    $$\log(1 + u/e) + \log(1 + ue) = \log[(e + u)(1 + ue)] + x\sqrt v,$$
 
-    one logarithm for two nodes. The same $\sigma$ make the gradient,
-    $\partial_m = \sum_s w_s\sigma_s$ and $\partial_v = \sum_s w_s x_s\sigma_s / 2\sqrt v$: half the
-    time of differentiating the sum, and no node is stored.
+    one exponential and one logarithm, of numbers that cannot overflow. The same $u$ and $e$ make
+    the gradient, $\partial_m = \sum_s w_s\sigma_s$ and $\partial_v = \sum_s w_s x_s\sigma_s /
+    2\sqrt v$ with $\sigma = u/(e + u)$ and $ue/(1 + ue)$. For $m > 0$ it is $m$ and the value at
+    $-m$.
     """
+    # Beyond it u is kept from vanishing, and e is measured by it.
+    limit = 0.9 * float(np.log(np.finfo(mean.dtype.as_numpy_dtype).max))
 
     @tf.custom_gradient
     def integral(mean: tf.Tensor, var: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Pair]]:
         sd = tf.sqrt(tf.maximum(var, SMALLEST_VARIANCE))
-        value, by_mean, by_sd = tf.zeros_like(mean), tf.zeros_like(mean), tf.zeros_like(mean)
+        shift = tf.nn.relu(tf.abs(mean) - limit)
+        u = tf.exp(shift - tf.abs(mean))
+        value, by_mean, by_sd = tf.nn.relu(mean), tf.zeros_like(mean), tf.zeros_like(mean)
         for x, w in _half(nodes):
-            step = tf.constant(x, mean.dtype) * sd
-            a, b = mean + step, mean - step
-            sigma_a, sigma_b = tf.sigmoid(a), tf.sigmoid(b)
-            larger = tf.maximum(sigma_a, 1 - sigma_a) * tf.maximum(sigma_b, 1 - sigma_b)
+            log_e = tf.minimum(shift - tf.constant(x, mean.dtype) * sd, 0)
+            e = tf.exp(log_e)
+            ue, sum_a = u * e, e + u
+            sum_b = 1 + ue
+            sigma_a, sigma_b = u / sum_a, ue / sum_b
             weight = tf.constant(w, mean.dtype)
-            value += weight * (tf.nn.relu(a) + tf.nn.relu(b) - tf.math.log(larger))
+            value += weight * (tf.math.log(sum_a * sum_b) - log_e)
             by_mean += weight * (sigma_a + sigma_b)
             by_sd += tf.constant(w * x, mean.dtype) * (sigma_a - sigma_b)
+        by_mean = tf.where(mean < 0, by_mean, 1 - by_mean)
         return value, lambda upstream: (upstream * by_mean, upstream * by_sd / (2 * sd))
 
     value: tf.Tensor = integral(mean, var)
