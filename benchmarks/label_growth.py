@@ -8,6 +8,9 @@ memory should grow by those tables alone.
 
 Memory is that of a process of its own that makes a model, traces it and takes five steps; the growth is that over a
 thousand labels.
+
+Predictions are those of the models that took the steps above: wall time a row of the best five labels, and of the log
+density of all labels, at a million of them.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from scipy.sparse import csr_array
 N, D, P, M, BATCH, RANK, NEGATIVES = 5_000, 100_000, 30, 100, 500, 100, 500
 WORDS, OWN = 50, 10
 LABELS = (1_000, 10_000, 100_000, 1_000_000)
+RANKED, DENSITIES = 1_000, 128
 MB = 1e6
 
 
@@ -63,6 +67,13 @@ class Training:
             return adam.step(model, lambda: model.training_loss(batch))
 
         self.step: Callable[[], tf.Tensor] = tf.function(step, autograph=False)
+        self.model, self.data = model, data
+
+    def best_labels(self) -> None:
+        self.model.top_labels(self.data.X[:RANKED], k=5)
+
+    def densities(self) -> None:
+        self.model.predict_log_density(self.data.take(slice(0, DENSITIES)))
 
 
 def memory_of(labels: int) -> float:
@@ -94,6 +105,12 @@ def growth() -> None:
     for shared, what in ((True, "one set for all rows"), (False, "labels for each row")):
         ratio = times[many, shared] / times[few, shared]
         print(f"MLGPF step, a million labels / a thousand, {what}: {ratio:.2f} (target < 1.5)")
+    for what, rows, ask, target in (
+        ("the best five labels", RANKED, runs[many, True].best_labels, "< 5"),
+        ("log density of all labels", DENSITIES, runs[many, True].densities, "none"),
+    ):
+        each = 1e3 * Timing.of(ask, REPEATS).step / rows
+        print(f"MLGPF prediction at a million labels, {what}, ms a row: {each:.2f} (target {target})")
     state = (3 * (P + 1) + 2) * 4 * (many - few) / MB
     print(
         f"memory, a million labels - a thousand, over that of Φ, the biases and their state in Adam ({state:.0f} MB): "

@@ -18,6 +18,7 @@ from mogp.data.labels import LabelData
 from mogp.data.matrices import Matrix, as_dense, distinct_rows, is_sparse, sparse_rows
 from mogp.data.replicas import replica_numbers
 from mogp.kernels import ConvolvedStack, KernelStack, with_replica
+from mogp.kernels.stack import key, made_once
 
 
 class InducingPoints(gpflow.Module):
@@ -87,7 +88,10 @@ class InducingPoints(gpflow.Module):
 
     @property
     def inputs(self) -> tf.Tensor:
-        """What the kernels read."""
+        """What the kernels read, made once inside `parameters_read_once`."""
+        return made_once(("inputs", key([self.Z])), self._inputs)
+
+    def _inputs(self) -> tf.Tensor:
         Z = tf.convert_to_tensor(self.Z)
         return tf.math.l2_normalize(Z, axis=-1) if self.unit else Z
 

@@ -17,6 +17,7 @@ from mogp.data.labels import LabelData, Matrix, is_sparse
 from mogp.inducing.points import InducingPoints, cluster_centres
 from mogp.kernels import KernelStack
 from mogp.kernels.products import inner, square_norms
+from mogp.kernels.stack import key, made_once
 
 _SMALLEST_SQUARE = 1e-12
 """Least square length of a point that is scaled to length one, as in `tf.math.l2_normalize`."""
@@ -88,6 +89,9 @@ class SubspacePoints(InducingPoints):
     @property
     def inputs(self) -> tf.Tensor:
         """`Z [M, P]`, for kernels that need it."""
+        return made_once(("inputs", key([self.A, self.basis])), self._inputs)
+
+    def _inputs(self) -> tf.Tensor:
         Z = tf.linalg.matmul(self.A, self.basis)
         return tf.math.l2_normalize(Z, axis=-1) if self.unit else Z
 
@@ -96,7 +100,7 @@ class SubspacePoints(InducingPoints):
         """Covariances `[G, M, M]` of the inducing variables."""
         if self._forms_Z(kernels):
             return kernels.K(self.inputs)
-        A, lengths = self._coordinates()
+        A, lengths = made_once(("coordinates", key([self.A])), self._coordinates)
         products = tf.linalg.matmul(tf.linalg.matmul(A, self._gram), A, transpose_b=True)
         return kernels.from_products(products, lengths, lengths)
 
@@ -105,7 +109,7 @@ class SubspacePoints(InducingPoints):
         """Covariances `[G, M, N]` with the latent GPs at `X [N, P]`, which may be sparse."""
         if self._forms_Z(kernels):
             return kernels.K(self.inputs, X)
-        A, lengths = self._coordinates()
+        A, lengths = made_once(("coordinates", key([self.A])), self._coordinates)
         products = tf.linalg.matmul(A, inner(tf.convert_to_tensor(self.basis), X))
         return kernels.from_products(
             products, lengths, square_norms(X, tf.ones([1, 1, 1], A.dtype))[0]

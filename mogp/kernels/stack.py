@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -46,6 +46,16 @@ def parameters_read_once(values: Mapping[Key, tf.Tensor] | None = None) -> Itera
         yield
     finally:
         _VALUES.reset(token)
+
+
+def made_once(name: Hashable, make: Callable[[], Any]) -> Any:
+    """What `make` returns: inside `parameters_read_once`, from its first call under that name."""
+    memo: dict[Any, Any] | None = _VALUES.get()
+    if memo is None:
+        return make()
+    if name not in memo:
+        memo[name] = make()
+    return memo[name]
 
 
 class KernelStack(gpflow.Module):

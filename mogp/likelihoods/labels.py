@@ -10,7 +10,12 @@ from tensorflow_probability import distributions as tfd
 
 from mogp.data.batches import Labels, shuffled
 from mogp.likelihoods.base import ReadsFunctions, Targets, draw
-from mogp.likelihoods.logistic import expected_sigmoid, expected_softplus, log_expected_sigmoid
+from mogp.likelihoods.logistic import (
+    expected_sigmoid,
+    expected_softplus,
+    log_expected_odds,
+    log_expected_sigmoid,
+)
 from mogp.priors import View
 
 __all__ = ["BernoulliLabels"]
@@ -152,13 +157,19 @@ class BernoulliLabels(Likelihood, ReadsFunctions):
         r"""$\sum_k\log\mathbb E\,\sigma(\pm f_k)$, `[N]`: the labels of a row are taken one by
         one.
         """
-        every, Y = f.marginals(), targets.Y
-        sign = tf.tensor_scatter_nd_update(
-            -tf.ones_like(every.mean),
-            tf.stack([Y.row, Y.label], 1),
-            tf.ones_like(Y.row, every.mean.dtype),
-        )
-        return tf.reduce_sum(log_expected_sigmoid(sign * every.mean, every.var), -1)
+        return self.log_none(f) + self.log_own(f, targets.Y)
+
+    def log_none(self, f: View) -> tf.Tensor:
+        r"""$\sum_k\log\mathbb E\,\sigma(-f_k)$, `[N]`: no row has any of the labels."""
+        every = f.marginals()
+        return tf.reduce_sum(log_expected_sigmoid(-every.mean, every.var), -1)
+
+    def log_own(self, f: View, Y: Labels) -> tf.Tensor:
+        r"""$\sum_{k\in\mathcal P_n}\log\mathbb E\,\sigma(f_k)-\log\mathbb E\,\sigma(-f_k)$, `[N]`:
+        what the labels that rows have change.
+        """
+        own = f.some(Y.label[:, None], Y.row)
+        return _by_row(log_expected_odds(own.mean, own.var)[:, 0], Y)
 
     def sample_y(self, F: TensorType, seed: int | TensorType) -> tf.Tensor:
         """One draw of the labels for each row of F [..., N, K], of the same shape.

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import gpflow
 import numpy as np
@@ -19,25 +19,16 @@ from mogp.data.batches import Batch
 from mogp.data.drawn import together
 from mogp.data.labels import LabelData, Matrix, is_sparse, sparse_rows
 from mogp.kernels import parameters_read_once
-from mogp.likelihoods.logistic import log_expected_sigmoid
+from mogp.likelihoods.logistic import log_expected_odds
+from mogp.models.label_blocks import Ranking, best_labels, blocks, tiles
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Factors
 from mogp.posteriors.base import by_latent
-from mogp.priors import Marginals, MixingPrior, View
+from mogp.priors import Conditional, Marginals, MixingPrior, View
 
-_NUMBERS_AT_ONCE = 1 << 22
 _MOST_NUMBERS = 1 << 27
 _NEWTON_STEPS = 50
 _ROUNDING = 1e-10
-
-
-class Ranking(NamedTuple):
-    """The best labels of each point, best first: their numbers `[N, k]` and their scores
-    `[N, k]`.
-    """
-
-    labels: npt.NDArray[np.int64]
-    scores: Array
 
 
 class LabelMOGP(SparseMOGP):
@@ -71,28 +62,25 @@ class LabelMOGP(SparseMOGP):
                 f"k={k} of {self.prior.num_functions} labels; ask for at least one, and at most"
                 " all."
             )
-        found = [tf.math.top_k(scores, k) for scores in self._means(Xnew)]
-        return Ranking(
-            np.concatenate(
-                [np.empty((0, k), np.int64), *(np.asarray(one.indices) for one in found)]
-            ),
-            np.concatenate([np.empty((0, k)), *(np.asarray(one.values) for one in found)]),
-        )
+        return best_labels(self.prior, self._latent_means(Xnew), k)
 
     def scores(self, Xnew: Any) -> Array:
         r"""Mean utilities $\bar f_k$ of all labels, `[N, K]`."""
-        return self._table(self._means(Xnew))
+        latents, table = self._latent_means(Xnew), self._empty(Xnew)
+        for rows, labels in tiles(*table.shape):
+            table[rows, labels] = self.prior.mix(latents[rows], range(labels.start, labels.stop))
+        return table
 
     def predict_proba(self, Xnew: Any) -> Array:
         r"""Probabilities $\mathbb E\,\sigma(f_k)$ of all labels, `[N, K]`."""
         likelihood = self.likelihood.likelihoods[0]
-        return self._table(likelihood.predictive(view)[0] for view in self._views(Xnew))
+        return self._filled(Xnew, lambda view: likelihood.predictive(view)[0])
 
     def log_odds(self, Xnew: Any) -> Array:
         r"""$\log\frac{p_k}{1 - p_k}$ of the probabilities $p_k = \mathbb E\,\sigma(f_k)$, `[N, K]`,
         however small.
         """
-        return self._table(_log_odds_of(view.marginals()) for view in self._views(Xnew))
+        return self._filled(Xnew, lambda view: log_expected_odds(*view.marginals()))
 
     def predict_log_density(self, data: MultiOutputData | LabelData) -> dict[str, tf.Tensor]:
         r"""$\sum_k \log p(y_{nk})$ of each point, labels taken one by one, by the name of the
@@ -100,8 +88,22 @@ class LabelMOGP(SparseMOGP):
         """
         self.aligned(data)
         self.likelihood.check(data)
-        parts = [self._log_densities(own) for own in self._parts(self.scaled(data))]
-        return {self.names[0]: tf.concat([part[self.names[0]] for part in parts], 0)}
+        with parameters_read_once():
+            factors = self.factors()
+            parts = [self._log_density(own, factors) for own in self._parts(self.scaled(data))]
+        return {self.names[0]: tf.concat(parts, 0)}
+
+    def _log_density(self, data: LabelData, factors: Factors) -> tf.Tensor:
+        """Of some points, `[n]`: of having no label at all, and the odds of those that they
+        have.
+        """
+        likelihood, batch = self.likelihood.likelihoods[0], data.full()
+        conditional = self.condition(batch.X, factors)
+        every = View(conditional, 0, self.prior.num_functions, None)
+        none: dict[int, tf.Tensor] = {}
+        for rows, view in self._tiles(conditional, data.num_points):
+            none[rows.start] = none.get(rows.start, 0) + likelihood.log_none(view)
+        return tf.concat(list(none.values()), 0) + likelihood.log_own(every, batch.outputs[0].Y)
 
     def _predict_f(self, X: tf.Tensor, outputs: Sequence[int], full_cov: bool = False) -> Marginals:
         self._check_table(X)
@@ -136,11 +138,12 @@ class LabelMOGP(SparseMOGP):
             factors = self.factors()
             likelihood = self.likelihood.likelihoods[0]
             total = -self.kl_weight * self.kl(factors)
-            for own in self._parts(self.scaled(data)):
-                batch = own.full()
-                view = self._view(
-                    self.condition(batch.X, factors), [0], together(batch.outputs, [0])
-                )
+            scaled = self.scaled(data)
+            width = self._width(scaled.X, self.prior.num_latents)
+            for rows in blocks(scaled.num_points, max(width, self.prior.num_functions)):
+                batch = scaled.take(rows).full()
+                functions = self.condition(batch.X, factors)
+                view = self._view(functions, [0], together(batch.outputs, [0]))
                 total += tf.reduce_sum(likelihood.over_all(view, batch.outputs[0].Y))
             return total
 
@@ -176,10 +179,11 @@ class LabelMOGP(SparseMOGP):
         signs.eliminate_zeros()
         most = int(np.diff(signs.indptr).max(initial=0))
         factors = self.factors()
-        blocks = _blocks(
-            X.shape[0], max(self.prior.num_functions, most * (most + self.prior.num_latents))
-        )
-        return self._table(self._given_block(X[rows], signs[rows], factors) for rows in blocks)
+        width = max(self.prior.num_functions, most * (most + self.prior.num_latents))
+        table = self._empty(X)
+        for rows in blocks(X.shape[0], width):
+            table[rows] = self._given_block(X[rows], signs[rows], factors)
+        return table
 
     def _given_block(self, X: Matrix, signs: csr_array, factors: Factors) -> Array:
         conditional: Any = self.condition(self.at(X), factors)
@@ -207,46 +211,50 @@ class LabelMOGP(SparseMOGP):
             )
         return X
 
-    def _means(self, Xnew: Any) -> Iterator[tf.Tensor]:
-        r"""Mean utilities of block after block, from $\bar h_p(x) = k(x, Z)\alpha_p$: no variance
-        is computed.
+    def _latent_means(self, Xnew: Any) -> tf.Tensor:
+        r"""Means $\bar h_p(x) = k(x, Z)\alpha_p$ of the latent GPs, `[N, P]`: no variance is
+        computed.
         """
-        X, prior, alpha = self._rows(Xnew), self.prior, self.posterior.weights(self.factors())
-        for rows in _blocks(X.shape[0], prior.num_functions):
-            Kuf = self.inducing.Kuf(prior.kernels, self.at(X[rows]))
-            latents = by_latent(tf.linalg.matvec(Kuf, alpha, transpose_a=True))
-            yield prior.mix(tf.transpose(latents))
+        X, kernels = self._rows(Xnew), self.prior.kernels
+        with parameters_read_once():
+            alpha = self.posterior.weights(self.factors())
+            parts = [tf.zeros([0, self.prior.num_latents], alpha.dtype)]
+            for rows in blocks(X.shape[0], self._width(X, len(kernels))):
+                Kuf = self.inducing.Kuf(kernels, self.at(X[rows]))
+                parts.append(
+                    tf.transpose(by_latent(tf.linalg.matvec(Kuf, alpha, transpose_a=True)))
+                )
+        return tf.concat(parts, 0)
 
-    def _views(self, Xnew: Any) -> Iterator[View]:
-        """The functions of all labels at block after block of points."""
-        X, factors, labels = self._rows(Xnew), self.factors(), self.prior.num_functions
-        for rows in _blocks(X.shape[0], self._width):
-            yield View(self.condition(self.at(X[rows]), factors), 0, labels, None)
+    def _filled(self, Xnew: Any, function: Callable[[View], tf.Tensor]) -> Array:
+        """A function of the labels by themselves, `[N, K]`."""
+        X, table = self._rows(Xnew), self._empty(Xnew)
+        with parameters_read_once():
+            factors = self.factors()
+            for block in blocks(X.shape[0], self._width(X, self.prior.num_latents)):
+                own = X[block]
+                conditional, part = self.condition(self.at(own), factors), table[block]
+                for rows, view in self._tiles(conditional, own.shape[0]):
+                    part[rows, view.first : view.first + view.size] = function(view)
+        return table
+
+    def _tiles(self, conditional: Conditional, points: int) -> Iterator[tuple[slice, View]]:
+        """Some points, and some labels at them, in the order of `tiles`."""
+        for rows, labels in tiles(points, self.prior.num_functions):
+            own = tf.range(rows.start, rows.stop, dtype=tf.int64)
+            yield rows, View(conditional, labels.start, labels.stop - labels.start, own)
 
     def _parts(self, data: Any) -> Iterator[LabelData]:
-        return (data.take(rows) for rows in _blocks(data.num_points, self._width))
+        width = self._width(data.X, self.prior.num_latents)
+        return (data.take(rows) for rows in blocks(data.num_points, width))
 
-    @property
-    def _width(self) -> int:
-        """Numbers that a point takes where variances are computed: `K` of them, and `M` for every
-        latent GP.
-        """
-        return max(self.prior.num_functions, self.prior.num_latents * self.inducing.num_inducing)
+    def _width(self, X: Matrix, tables: int) -> int:
+        """Numbers that a point takes: its inputs, and `M` in each of some tables."""
+        inputs = -(-(X.nnz if is_sparse(X) else X.size) // max(1, X.shape[0]))
+        return max(inputs, tables * self.inducing.num_inducing)
 
-    def _table(self, blocks: Iterable[Any]) -> Array:
-        return np.concatenate(
-            [np.empty((0, self.prior.num_functions)), *(np.asarray(one) for one in blocks)]
-        )
-
-
-def _blocks(points: int, width: int) -> Iterator[slice]:
-    """Rows of blocks that have about `_NUMBERS_AT_ONCE` numbers, `width` a row."""
-    size = max(1, _NUMBERS_AT_ONCE // width)
-    return (slice(start, start + size) for start in range(0, points, size))
-
-
-def _log_odds_of(f: Marginals) -> tf.Tensor:
-    return log_expected_sigmoid(f.mean, f.var) - log_expected_sigmoid(-f.mean, f.var)
+    def _empty(self, Xnew: Any) -> Array:
+        return np.empty((Xnew.shape[0], self.prior.num_functions))
 
 
 def _padded(signs: csr_array) -> tuple[npt.NDArray[np.int64], Array]:

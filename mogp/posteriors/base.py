@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import gpflow
@@ -128,11 +129,20 @@ class Posterior(gpflow.Module, ABC):
 
 def squares(A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
     """`AᵀA`, or only its diagonal, as `Kff` has covariances or variances; `A [..., M, N]`."""
-    return (
-        tf.linalg.matmul(A, A, transpose_a=True)
-        if Kff.shape.rank == 3
-        else tf.reduce_sum(A * A, -2)
-    )
+    return tf.linalg.matmul(A, A, transpose_a=True) if Kff.shape.rank == 3 else column_squares(A)
+
+
+def column_squares(A: tf.Tensor) -> tf.Tensor:
+    """Sums of squares of the columns of `A [..., M, N]`, `[..., N]`, with a gradient of one pass
+    over `A`.
+    """
+
+    @tf.custom_gradient
+    def sums(A: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        return tf.reduce_sum(tf.square(A), -2), lambda upstream: 2 * upstream[..., None, :] * A
+
+    squared: tf.Tensor = sums(A)
+    return squared
 
 
 def by_latent(values: tf.Tensor) -> tf.Tensor:

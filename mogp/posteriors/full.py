@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import gpflow
 import numpy as np
 import tensorflow as tf
@@ -9,7 +11,9 @@ from check_shapes import inherit_check_shapes
 from gpflow.utilities import triangular
 
 from mogp.linalg import cholesky
-from mogp.posteriors.base import Factors, Posterior, by_latent, squares
+from mogp.posteriors.base import Factors, Posterior, by_latent, column_squares, squares
+
+_BLOCK = 32
 
 
 class Full(Posterior):
@@ -70,8 +74,7 @@ class Full(Posterior):
         if not self.whiten:
             A = tf.linalg.triangular_solve(factors.cholesky, A, adjoint=True)
         mean = tf.linalg.matvec(A, factors.location, transpose_a=True)
-        spread = tf.linalg.matmul(factors.scale, A, transpose_a=True)
-        return by_latent(mean), by_latent(residual + squares(spread, Kff))
+        return by_latent(mean), by_latent(residual + _spread(factors.scale, A, Kff))
 
     @inherit_check_shapes
     def kl(self, factors: Factors) -> tf.Tensor:
@@ -79,20 +82,15 @@ class Full(Posterior):
 
         $\alpha = L_u^{-1} m$ and $T = L_u^{-1} L_S$; whitened, $L_u$ is the identity here.
         """
-        alpha, T = factors.location[..., None], factors.scale
-        constant = -float(T.shape[-1]) - tf.reduce_sum(
-            tf.math.log(tf.square(tf.linalg.diag_part(T))), -1
-        )
+        m, S = factors.location, factors.scale
+        logs = -tf.reduce_sum(tf.math.log(tf.square(tf.linalg.diag_part(S))), -1)
+        alpha, T = tf.transpose(m, [1, 2, 0])[..., None], _side_by_side(S)
         if not self.whiten:
-            # One factor for each kernel serves all its copies: it is broadcast, not recomputed.
             L = factors.cholesky
-            constant += 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
-            L = tf.broadcast_to(L, T.shape)
-            alpha, T = tf.linalg.triangular_solve(L, alpha), tf.linalg.triangular_solve(L, T)
-        return tf.reshape(
-            0.5 * (tf.reduce_sum(alpha**2, (-2, -1)) + tf.reduce_sum(T**2, (-2, -1)) + constant),
-            [-1],
-        )
+            logs += 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)), -1)
+            alpha, T = _solved(L, alpha), _solved(L, T)
+        both = tf.reduce_sum(tf.square(alpha), (1, 3)) + tf.reduce_sum(tf.square(T), (1, 3))
+        return tf.reshape(0.5 * (tf.transpose(both) + logs - float(S.shape[-1])), [-1])
 
     @inherit_check_shapes
     def weights(self, factors: Factors) -> tf.Tensor:
@@ -111,3 +109,41 @@ class Full(Posterior):
         if self.whiten:
             m, S = tf.linalg.matmul(factors.cholesky, m), tf.linalg.matmul(factors.cholesky, S)
         return by_latent(m[..., 0]), by_latent(tf.linalg.matmul(S, S, transpose_b=True))
+
+
+def _side_by_side(S: tf.Tensor) -> tf.Tensor:
+    """Matrices `[R, G, M, M']` of the copies of each kernel beside one another, `[G, M, R, M']`.
+
+    What they are multiplied with is the same for all copies: one product of two matrices then
+    serves them all.
+    """
+    return tf.transpose(S, [1, 2, 0, 3])
+
+
+def _solved(L: tf.Tensor, S: tf.Tensor) -> tf.Tensor:
+    """`L⁻¹ S` for `S [G, M, R, M']` of all copies."""
+    columns = tf.reshape(S, tf.concat([tf.shape(S)[:2], [-1]], 0))
+    return tf.reshape(tf.linalg.triangular_solve(L, columns), tf.shape(S))
+
+
+def _spread(S: tf.Tensor, A: tf.Tensor, Kff: tf.Tensor) -> tf.Tensor:
+    r"""$A^\top S_l S_l^\top A$, or its diagonal, as `Kff` has covariances or variances.
+
+    Args:
+        S: `[R, G, M, M]`, lower triangular.
+        A: `[G, M, N]`.
+        Kff: `[G, N]` or `[G, N, N]`.
+    """
+    copies, M = S.shape[0], S.shape[-1]
+    if copies == 1 or Kff.shape.rank == 3:
+        return squares(tf.linalg.matmul(S, A, transpose_a=True), Kff)
+    wide, edges = _side_by_side(S), np.linspace(0, M, max(1, M // _BLOCK) + 1).astype(int)
+    parts = []
+    # Some columns of S at a time, without the rows above them, which are zero.
+    for start, stop in pairwise(edges.tolist()):
+        own = wide[:, start:, :, start:stop]
+        columns = tf.reshape(own, [-1, M - start, copies * (stop - start)])
+        product = tf.linalg.matmul(columns, A[:, start:], transpose_a=True)
+        by_copy = tf.stack([tf.shape(A)[0], copies, stop - start, tf.shape(A)[-1]])
+        parts.append(column_squares(tf.reshape(product, by_copy)))
+    return tf.transpose(tf.add_n(parts), [1, 0, 2])

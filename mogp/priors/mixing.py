@@ -81,10 +81,20 @@ class MixingPrior(Prior):
         return _Mixed(mean, var, by_rows(self.W), by_rows(self.bias))
 
     @check_shapes("latents: [N, L]", "return: [N, J]")
-    def mix(self, latents: tf.Tensor) -> tf.Tensor:
-        """The functions `[N, J]` where the latent GPs have the values `[N, L]`."""
-        mixed = latents if self.W is None else tf.linalg.matmul(latents, self.W, transpose_b=True)
-        return mixed if self.bias is None else mixed + self.bias
+    def mix(self, latents: tf.Tensor, functions: range | None = None) -> tf.Tensor:
+        """The functions `[N, J]` where the latent GPs have the values `[N, L]`.
+
+        Args:
+            latents: values.
+            functions: some that follow one another; None for all.
+        """
+        W, bias = self.W, self.bias
+        if functions is not None:
+            latents = latents if W is not None else latents[:, functions.start : functions.stop]
+            rows = (by_rows(p) for p in (W, bias))
+            W, bias = (None if p is None else _some(p, functions) for p in rows)
+        mixed = latents if W is None else tf.linalg.matmul(latents, W, transpose_b=True)
+        return mixed if bias is None else mixed + bias
 
     @inherit_check_shapes
     def coregionalisation(self) -> tf.Tensor:

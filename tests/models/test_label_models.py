@@ -18,10 +18,10 @@ from mogp.book.methods import LabelMethod
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.likelihoods import BernoulliLabels
-from mogp.models import LabelMOGP, labels, mlgpf
+from mogp.models import LabelMOGP, label_blocks, mlgpf
 from mogp.optimizers import LBFGS, Adam
 from mogp.posteriors import Full
-from mogp.priors import Independent
+from mogp.priors import ICM, Independent
 
 N, D, K, P, M = 12, 4, 5, 3, 4
 KERNELS = ("LINEAR", "LINEAR-l", "SE", "SE-p-l", "ARD", "ARD/LINEAR")
@@ -399,9 +399,44 @@ def test_answers_do_not_depend_on_the_size_of_blocks(data, monkeypatch):
         return [*table, *model.top_labels(data.X, 2), model.predict_log_density(data)["labels"], model.elbo(data)]
 
     whole = answers()
-    monkeypatch.setattr(labels, "_NUMBERS_AT_ONCE", 2 * K)
+    for name, least in (("NUMBERS_AT_ONCE", 2 * P * M), ("_LABELS_AT_ONCE", 2)):
+        monkeypatch.setattr(label_blocks, name, least)
     for a, b in zip(whole, answers(), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-11)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 300])
+@pytest.mark.parametrize("labels", [300, 2000])
+def test_the_best_labels_are_those_of_a_stable_sort_of_all_scores(labels, k, monkeypatch):
+    """Whole numbers, of which many are equal: the first of equal ones is the better one."""
+    for name, least in (("NUMBERS_AT_ONCE", 3000), ("_LABELS_AT_ONCE", 900)):
+        monkeypatch.setattr(label_blocks, name, least)
+    rng = np.random.default_rng(k)
+    Phi, b, h = (rng.integers(-2, 3, shape) for shape in ((labels, 2), (labels,), (7, 2)))
+    prior = ICM(gpflow.kernels.SquaredExponential(), labels, 2, Phi.astype(float), b.astype(float))
+    found = label_blocks.best_labels(prior, tf.constant(h, tf.float64), k)
+    scores = h @ Phi.T + b
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(found.labels, order)
+    np.testing.assert_array_equal(found.scores, np.take_along_axis(scores, order, 1))
+
+
+def test_the_best_of_very_many_labels_are_those_of_the_plain_formula():
+    rng = np.random.default_rng(0)
+    Phi, b, h = rng.normal(size=(30_000, 3)), rng.normal(size=30_000), rng.normal(size=(9, 3))
+    prior = ICM(gpflow.kernels.SquaredExponential(), len(Phi), 3, Phi, b)
+    found = label_blocks.best_labels(prior, tf.constant(h), 5)
+    scores = h @ Phi.T + b
+    np.testing.assert_array_equal(found.labels, np.argsort(-scores, axis=1)[:, :5])
+    np.testing.assert_allclose(found.scores, -np.sort(-scores, axis=1)[:, :5], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["ARD", "SE-S", "ARD-S-B"])
+def test_a_step_normalises_the_inducing_inputs_once(method, data):
+    model = build(method, data)
+    batch = data.batches(4)(0)
+    graph = tf.function(lambda: model.training_loss(batch), autograph=False).get_concrete_function().graph
+    assert sum(op.type == "Rsqrt" for op in graph.get_operations()) == 1
 
 
 def test_log_odds_and_densities_are_those_of_the_probabilities(data):

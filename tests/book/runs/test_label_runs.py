@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 from mogp import fit, metrics
 from mogp.book.runs.digits import digit_run
 from mogp.book.runs.labels import EDGES, REVEALED, label_run, labelled, reliability, sparse_steps
-from mogp.models import labels as label_models
-from mogp.models import mlgpf
+from mogp.models import label_blocks, mlgpf
 from mogp.optimizers import Adam
 
 SMALL = {"factors": 2, "inducing": 4, "steps": 2, "batch": 10, "looks": 1, "rows": 30}
@@ -84,7 +83,7 @@ def test_blocks_of_points_hold_no_more_numbers_than_allowed_and_change_nothing(m
     train, test = labelled("yeast", "stand-in", 30)
     model = mlgpf(train, kernel="se", latents=3, inducing=8)
     whole, bound = model.scores(test.X), float(model.elbo(train))
-    monkeypatch.setattr(label_models, "_NUMBERS_AT_ONCE", 24 * 7)
+    monkeypatch.setattr(label_blocks, "NUMBERS_AT_ONCE", 7 * max(24, train.input_dim))
     assert [part.num_points for part in model._parts(test)] == [7, 7, 7, 7, 2]
     np.testing.assert_allclose(model.scores(test.X), whole, rtol=1e-10)
     assert float(model.elbo(train)) == pytest.approx(bound, rel=1e-10)
