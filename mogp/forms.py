@@ -24,7 +24,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-__all__ = ["Form", "form_of", "is_written"]
+__all__ = ["Form", "form_of", "handed", "is_written"]
 
 _WRITTEN = 128
 """TensorFlow writes eager tensors of up to this many numbers into a graph, as constants."""
@@ -88,6 +88,26 @@ def is_written(tensor: tf.Tensor) -> bool:
     """
     handle = tensor.dtype in (tf.resource, tf.variant)
     return not handle and tensor.shape.num_elements() <= _WRITTEN
+
+
+def handed(value: Any, dtype: tf.DType) -> tf.Tensor | tf.Variable:
+    """Numbers that a graph is handed, however few: a tensor, or a variable in place of a small one.
+
+    Written into a graph, each seed and each small data set would need a graph of its own. (Inside a
+    graph there is no choice.)
+
+    Args:
+        value: numbers.
+        dtype: of the tensor.
+
+    >>> import tensorflow as tf
+    >>> from mogp.forms import handed
+    >>> int(handed(7, tf.int64))
+    7
+    """
+    tensor = tf.constant(value, dtype)
+    small = not tf.inside_function() and is_written(tensor)
+    return tf.Variable(tensor, trainable=False) if small else tensor
 
 
 class _NoTellingError(Exception):

@@ -55,8 +55,8 @@ def cholesky(K: tf.Tensor, jitter: float | None = None, name: str = "the covaria
             """
             inner = tf.linalg.band_part(tf.linalg.matmul(L, upstream, adjoint_a=True), -1, 0)
             inner = tf.linalg.set_diag(inner, 0.5 * tf.linalg.diag_part(inner))
-            inverse = tf.linalg.triangular_solve(L, tf.eye(tf.shape(L)[-1], dtype=L.dtype))
-            G = tf.linalg.matmul(tf.linalg.matmul(inverse, inner, adjoint_a=True), inverse)
+            left = tf.linalg.triangular_solve(L, inner, adjoint=True)
+            G = tf.linalg.triangular_solve(L, tf.linalg.adjoint(left), adjoint=True)
             return 0.5 * (G + tf.linalg.adjoint(G))
 
         return L, gradient

@@ -19,7 +19,8 @@ import tensorflow as tf
 from mogp.data import MultiOutputData
 from mogp.data.drawn import Drawn, OutputBatch, OutputTables
 from mogp.data.labels import LabelData, Matrix, is_sparse
-from mogp.data.shuffle import handed, shuffled
+from mogp.data.shuffle import shuffled
+from mogp.forms import handed
 
 __all__ = [
     "Batch",
@@ -28,7 +29,6 @@ __all__ = [
     "LabelBatches",
     "Labels",
     "OutputBatch",
-    "every_row",
     "full_batch",
     "gather_rows",
     "input_rows",
@@ -105,9 +105,7 @@ def full_batch(data: MultiOutputData) -> Batch:
     >>> full_batch(MultiOutputData.from_arrays([5.0, 6.0], [1.0, 2.0])).outputs[0].weight.numpy()
     array([1., 1.])
     """
-    tables = OutputTables(data.outputs, data.X.shape[0])
-    drawn = Drawn(tables, data.sizes, [1.0] * data.num_outputs)
-    return Batch(every_row(data.X), drawn)
+    return BatchSource(data)(0)
 
 
 class BatchSource:
@@ -142,13 +140,11 @@ class BatchSource:
     ) -> None:
         self.data = data
         self._rows, self._own_rows = data.X.shape[0], data.sizes
-        self.seed, self._seed = int(seed), handed(seed)
+        self.seed, self._seed = int(seed), handed(int(seed), tf.int64)
         self.sizes = _sizes(data, size)
-        self._full = data.full() if self.sizes is None else None
         self._joint = isinstance(size, int | np.integer) and data.shares_inputs
-        if self._full is None:
-            self._inputs = input_rows(data.X)
-            self._tables = OutputTables(data.outputs, self._rows, spread=self._joint)
+        self._inputs = input_rows(data.X)
+        self._tables = OutputTables(data.outputs, self._rows, spread=self._joint)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -162,8 +158,8 @@ class BatchSource:
     def __call__(self, step: tf.Tensor | int) -> Batch:
         """The batch of step `step` (0, 1, …)."""
         if self.sizes is None:
-            assert self._full is not None
-            return self._full
+            drawn = Drawn(self._tables, self._own_rows, [1.0] * len(self._own_rows))
+            return Batch(self._inputs(None), drawn)
         step = tf.cast(step, tf.int64)
         if self._joint:
             picked = self._draw(step, self.sizes[:1], [self._rows])
@@ -209,11 +205,11 @@ class LabelBatches:
                 " all."
             )
         self.data, self._points = data, data.num_points
-        self.seed, self._seed = int(seed), handed(seed)
+        self.seed, self._seed = int(seed), handed(int(seed), tf.int64)
         self.size = data.num_points if size is None else min(int(size), data.num_points)
         self._inputs = input_rows(data.X)
-        self._starts = tf.constant(data.Y.indptr, tf.int64)
-        self._labels = tf.constant(data.Y.indices, tf.int64)
+        self._starts = handed(data.Y.indptr, tf.int64)
+        self._labels = handed(data.Y.indices, tf.int64)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -232,24 +228,31 @@ class LabelBatches:
         return Batch(self._inputs(picked), (OutputBatch(None, picked, labels, None, weight, None),))
 
 
-def input_rows(X: Matrix) -> Callable[[tf.Tensor], tf.Tensor | tf.SparseTensor]:
-    """A function from row numbers `[B]` to those rows `[B, P]` of `X`: a `tf.SparseTensor` where
-    `X` is sparse.
+def input_rows(X: Matrix) -> Callable[[tf.Tensor | None], tf.Tensor | tf.SparseTensor]:
+    """A function from row numbers `[B]` to those rows `[B, P]` of `X`, or from None to all of them:
+    a `tf.SparseTensor` where `X` is sparse.
 
     Args:
         X: `[N, P]`, dense or CSR.
 
-    >>> input_rows(np.array([[5.0], [6.0]]))(tf.constant([1, 1])).numpy()
-    array([[6.],
-           [6.]])
+    >>> rows = input_rows(np.array([[5.0], [6.0]]))
+    >>> rows(tf.constant([1, 1])).numpy().tolist(), rows(None).numpy().tolist()
+    ([[6.0], [6.0]], [[5.0], [6.0]])
     """
     dtype = gpflow.default_float()
     if not is_sparse(X):
-        dense = tf.constant(X, dtype)
-        return lambda picked: tf.gather(dense, picked)
-    starts, columns = tf.constant(X.indptr, tf.int64), tf.constant(X.indices, tf.int64)
-    values, width = tf.constant(X.data, dtype), X.shape[1]
-    return lambda picked: _picked_rows(starts, columns, values, width, picked)
+        dense = handed(X, dtype)
+        return lambda picked: (
+            tf.convert_to_tensor(dense) if picked is None else tf.gather(dense, picked)
+        )
+    starts, columns = handed(X.indptr, tf.int64), handed(X.indices, tf.int64)
+    values, (count, width) = handed(X.data, dtype), X.shape
+
+    def rows(picked: tf.Tensor | None) -> tf.SparseTensor:
+        picked = tf.range(count, dtype=tf.int64) if picked is None else picked
+        return _picked_rows(starts, columns, values, width, picked)
+
+    return rows
 
 
 def gather_rows(X: tf.Tensor | tf.SparseTensor, picked: tf.Tensor) -> tf.Tensor | tf.SparseTensor:
@@ -278,20 +281,6 @@ def _picked_rows(
     indices = tf.stack([row, tf.gather(columns, place)], 1)
     shape = [tf.shape(count, tf.int64)[0], tf.constant(width, tf.int64)]
     return tf.SparseTensor(indices, tf.gather(values, place), tf.stack(shape))
-
-
-def every_row(X: Matrix) -> tf.Tensor | tf.SparseTensor:
-    """All the rows: what `input_rows` has for `0, 1, …`.
-
-    Args:
-        X: `[N, P]`, dense or CSR.
-
-    >>> every_row(np.array([[5.0], [6.0]])).numpy().tolist()
-    [[5.0], [6.0]]
-    """
-    if is_sparse(X):
-        return input_rows(X)(tf.range(X.shape[0], dtype=tf.int64))
-    return tf.constant(X, gpflow.default_float())
 
 
 def _ragged(starts: tf.Tensor, picked: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -13,7 +13,8 @@ from check_shapes import check_shapes
 
 from mogp.data import Array, MultiOutputData
 from mogp.data.batches import input_rows
-from mogp.data.shuffle import handed, shuffled
+from mogp.data.shuffle import shuffled
+from mogp.forms import handed
 
 
 class ClassBatch(NamedTuple):
@@ -75,13 +76,13 @@ class ClassBatches:
             raise ValueError(f"rivals={rivals}; a class is compared with at least one other.")
         labels = class_labels(data, classes)
         counts = np.bincount(labels)
-        self.seed, self._seed = int(seed), handed(seed)
+        self.seed, self._seed = int(seed), handed(int(seed), tf.int64)
         self.classes, self.rivals = len(counts), min(rivals, len(counts) - 1)
         self._inputs = input_rows(data.X)
-        self._rows = tf.constant(data.outputs[0].rows[np.argsort(labels, kind="stable")], tf.int64)
-        self._counts = tf.constant(counts, tf.int64)
-        self._starts = tf.constant(np.cumsum(counts) - counts, tf.int64)
-        self._sizes = tf.constant(counts if size is None else np.minimum(counts, size), tf.int64)
+        self._rows = handed(data.outputs[0].rows[np.argsort(labels, kind="stable")], tf.int64)
+        self._counts = handed(counts, tf.int64)
+        self._starts = handed(np.cumsum(counts) - counts, tf.int64)
+        self._sizes = handed(counts if size is None else np.minimum(counts, size), tf.int64)
 
     @property
     def steps_per_epoch(self) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from mogp.data.outputs import Array, Output
+from mogp.forms import handed
 
 __all__ = ["Drawn", "OutputBatch", "OutputTables", "Together", "each_row", "together"]
 
@@ -304,11 +305,11 @@ def _below(tables: Sequence[Table]) -> Table:
     dtype = gpflow.default_float()
     everywhere = all(one.all() for one in present)
     return Table(
-        tf.constant(np.concatenate(rows), tf.int64),
-        tf.constant(np.concatenate(Y), dtype),
-        tf.constant(np.concatenate(observed)),
-        None if everywhere else tf.constant(np.concatenate(present), dtype),
-        None if replica[0] is None else tf.constant(np.concatenate(replica), tf.int64),
+        handed(np.concatenate(rows), tf.int64),
+        handed(np.concatenate(Y), dtype),
+        handed(np.concatenate(observed), tf.bool),
+        None if everywhere else handed(np.concatenate(present), dtype),
+        None if replica[0] is None else handed(np.concatenate(replica), tf.int64),
     )
 
 
@@ -323,7 +324,8 @@ def _runs(starts: Array, sizes: Array) -> slice | tf.Tensor:
 def _taken(values: tf.Tensor, at: slice | tf.Tensor) -> tf.Tensor:
     if not isinstance(at, slice):
         return tf.gather(values, at)
-    return values if (at.start, at.stop) == (0, values.shape[0]) else values[at]
+    whole = (at.start, at.stop) == (0, values.shape[0])
+    return tf.convert_to_tensor(values) if whole else values[at]
 
 
 def _joined(parts: Sequence[Any]) -> Any:

@@ -18,7 +18,8 @@ from check_shapes import check_shapes
 from mogp.data import Array, MultiOutputData
 from mogp.data.matrices import check_dense
 from mogp.data.replicas import replica_numbers
-from mogp.data.shuffle import handed, shuffled
+from mogp.data.shuffle import shuffled
+from mogp.forms import handed
 
 __all__ = ["BatchSize", "PaddedBatch", "PaddedSource", "distinct_inputs", "replica_numbers"]
 
@@ -73,7 +74,7 @@ class PaddedSource:
     _untraced = ("seed",)
 
     def __init__(self, data: MultiOutputData, size: BatchSize = None, seed: int = 0) -> None:
-        self.seed, self._seed = int(seed), handed(seed)
+        self.seed, self._seed = int(seed), handed(int(seed), tf.int64)
         wide = [o.name for o in data.outputs if o.Y.shape[1] != 1]
         if wide:
             raise ValueError(
@@ -95,9 +96,9 @@ class PaddedSource:
             np.array_equal(where, everywhere) for where in rows
         )
         dtype = gpflow.default_float()
-        self._X, self._Y = tf.constant(self.X, dtype), tf.constant(Y, dtype)
-        self._rows = None if self.common else tf.constant(place, tf.int64)
-        self._sizes = tf.constant(self.sizes, tf.int64)
+        self._X, self._Y = handed(self.X, dtype), handed(Y, dtype)
+        self._rows = None if self.common else handed(place, tf.int64)
+        self._sizes = handed(self.sizes, tf.int64)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -107,25 +108,27 @@ class PaddedSource:
     def __call__(self, step: tf.Tensor | int) -> PaddedBatch:
         """The batch of step `step` (0, 1, …)."""
         dtype, turn = self._Y.dtype, tf.cast(step, tf.int64)
+        X, Y = (tf.convert_to_tensor(values) for values in (self._X, self._Y))
         if self.num_outputs == self.B:
-            outputs, Y, rows = tf.range(self.num_outputs, dtype=tf.int64), self._Y, self._rows
+            outputs = tf.range(self.num_outputs, dtype=tf.int64)
+            rows = None if self._rows is None else tf.convert_to_tensor(self._rows)
         else:
             position = turn * self.B + tf.range(self.B, dtype=tf.int64)
             outputs, turn = (
                 shuffled(position, self.num_outputs, self._seed),
                 position // self.num_outputs,
             )
-            Y = tf.gather(self._Y, outputs)
+            Y = tf.gather(Y, outputs)
             rows = None if self._rows is None else tf.gather(self._rows, outputs)
         scale = tf.constant(self.num_outputs / self.B, dtype)
         if self.n < self.longest:
             Y, rows, weight = self._some_rows(turn, outputs, Y, rows)
-            return PaddedBatch(self._X, outputs, rows, Y, weight * scale, scale)
+            return PaddedBatch(X, outputs, rows, Y, weight * scale, scale)
         weight = None
         if rows is not None:
             sizes = tf.gather(self._sizes, outputs)
             weight = scale * tf.cast(tf.range(self.longest, dtype=tf.int64) < sizes[:, None], dtype)
-        return PaddedBatch(self._X, outputs, rows, Y, weight, scale)
+        return PaddedBatch(X, outputs, rows, Y, weight, scale)
 
     def _some_rows(
         self, turn: tf.Tensor, outputs: tf.Tensor, Y: tf.Tensor, rows: tf.Tensor | None

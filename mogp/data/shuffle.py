@@ -11,22 +11,6 @@ import tensorflow as tf
 _ROUNDS = 6
 
 
-def handed(seed: int) -> tf.Variable | tf.Tensor:
-    """A seed that a graph is handed: written into it, each seed would need a graph of its own.
-
-    Data that are drawn from inside a graph only have theirs written into it.
-
-    Args:
-        seed: any whole number that 64 bits hold.
-
-    >>> int(handed(7))
-    7
-    """
-    if tf.inside_function():
-        return tf.constant(int(seed), tf.int64)
-    return tf.Variable(int(seed), trainable=False, dtype=tf.int64)
-
-
 def shuffled(
     position: tf.Tensor,
     size: int | npt.NDArray[np.int64] | tf.Tensor,

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mogp.data import MultiOutputData, Names, Scaling, Schema
-from mogp.data.batches import Batch, every_row, gather_rows
+from mogp.data.batches import Batch, gather_rows, input_rows
 from mogp.data.class_batches import ClassBatch, ClassBatches, class_labels
 from mogp.data.labels import LabelData
 from mogp.inducing import InducingPoints
@@ -270,7 +270,7 @@ class LinearOneVsEach(MOGP):
 
     def _log_densities(self, data: MultiOutputData) -> dict[str, tf.Tensor]:
         """Log softmax of the labels."""
-        X = every_row(data.inputs(0))
+        X = input_rows(data.inputs(0))(None)
         log_p = tf.nn.log_softmax(self.scores(X))
         labels = tf.cast(data.outputs[0].Y[:, 0], tf.int64)
         return {self.names[0]: tf.gather(log_p, labels, batch_dims=1)}

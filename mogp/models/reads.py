@@ -21,7 +21,7 @@ from mogp.data import (
     Schema,
     is_sparse,
 )
-from mogp.data.batches import every_row
+from mogp.data.batches import input_rows
 from mogp.errors import UnsupportedError
 from mogp.models.naming import listed
 from mogp.models.points import read_points
@@ -142,7 +142,7 @@ class ReadsData(ABC):
         Args:
             data: aligned.
         """
-        X = every_row(data.X)
+        X = input_rows(data.X)(None)
         if isinstance(data, LabelData):
             return X, [np.arange(data.num_points)]
         return X, [o.rows for o in data.outputs]

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import tensorflow as tf
 
-from mogp.data.shuffle import handed
+from mogp.forms import handed
 from mogp.optimizers.base import Evaluation, Flat, GradientOptimizer, Loss
 from mogp.optimizers.derivatives import second_derivatives
 
@@ -47,7 +47,7 @@ class Exploratory(GradientOptimizer):
             raise ValueError(
                 f"samples={samples}; give the number of draws in a step, or 0 to use the mean."
             )
-        self.samples, self.seed, self._seed = samples, seed, handed(seed)
+        self.samples, self.seed, self._seed = samples, seed, handed(int(seed), tf.int64)
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:
         self.parameters = Flat(variables)

@@ -412,7 +412,7 @@ def test_a_worker_keeps_its_process_and_traces_models_of_one_form_once(tmp_path)
 
         traced, graph = [], compiling._Graph.__init__
         compiling._Graph.__init__ = lambda self, *given: (traced.append(1), graph(self, *given))[1]
-        x = np.random.default_rng(seed).uniform(size=300)
+        x = np.random.default_rng(seed).uniform(size=60)
         data = MultiOutputData.from_arrays(x, np.sin(6 * x))
         model = hetmogp_lmc(data, [Gaussian()], inducing=5, seed=seed)
         mogp.fit(model, data, steps=3, batch_size=10, seed=seed, progress=False)

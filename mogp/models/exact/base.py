@@ -44,7 +44,7 @@ class ExactMOGP(MOGP):
         self._input_dim = data.input_dim
         self._fingerprint = data.fingerprint
         self.scaling = in_units(scaling, data, [Gaussian()] * data.num_outputs).scaled_by
-        self._log_scale = super().jacobian(data)
+        self._log_scale = self.jacobian(data)
         self._solved: tuple[bytes, Any] | None = None
 
     @property
@@ -58,13 +58,13 @@ class ExactMOGP(MOGP):
         """The log evidence of the data that the model holds, `log p(y)`."""
         return self._evidence() - self._log_scale
 
+    def maximum_log_likelihood_objective(self, data: Any = None) -> tf.Tensor:
+        """The log evidence; without data, as `fit` asks for it, that of the scaled data."""
+        return self._evidence() if data is None else self.elbo(data)
+
     @abstractmethod
     def _evidence(self) -> tf.Tensor:
         """The log evidence of scaled data."""
-
-    def jacobian(self, data: Any) -> float:
-        """0: the evidence is that of the data."""
-        return 0.0
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless these are the data that the model holds."""
