@@ -10,12 +10,15 @@ of, and the old one again. Inputs are simulated, with the shapes and the shares 
 | UJI (Ma, Figs 3.5 to 3.7) | mogps_ar | Q = 12, M = 300, 3 x 200 rows a step, 520 inputs, a lengthscale each |
 | Bibtex (Ma, Fig. 3.4) | mogps_ar | Q = 20, M = 100, 200 rows a step, 1836 words, 68 in a row |
 
-Words are given as a sparse matrix to versions that read one.
+Words are given as a sparse matrix to versions that read one. The lines "float32" compare single precision of this
+version with double precision of the old one.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +64,20 @@ def bibtex() -> Setup:
     return Setup(classes_model(data, [148], X[:100], latents=20, negatives=20, width=11.0), data, 200)
 
 
-EXPERIMENTS: Models = {"UJI": uji, "Bibtex": bibtex}
+def in_floats(floats: str, make: Callable[[], Setup]) -> Setup:
+    """The experiment in float32, in a version that has a word for it."""
+    import mogp
+
+    if hasattr(mogp, "use"):
+        mogp.use(dtype=floats)
+    return make()
+
+
+EXPERIMENTS: Models = {
+    f"{name}{'' if floats == 'float64' else ' ' + floats}": partial(in_floats, floats, make)
+    for name, make in (("UJI", uji), ("Bibtex", bibtex))
+    for floats in ("float64", "float32")
+}
 
 
 if __name__ == "__main__":

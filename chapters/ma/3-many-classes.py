@@ -48,6 +48,7 @@ from scipy import special, stats
 from mogp import MultiOutputData, SparseMOGP, fit
 from mogp.book import Chapter
 from mogp.book.baselines.expanded import class_by_class
+from mogp.data import as_dense
 from mogp.experiments import sweep
 from mogp.inducing import given_points, kmeans_points
 from mogp.kernels import unit_kernels
@@ -603,7 +604,7 @@ def run(data, source, model, fold, folds, latents, negatives, inducing, steps, r
         sets, options = (latents, {"latents": latents}) if together else (None, {})
         options |= {"inducing": inducing * len(group), "lengthscale": lengthscale, "seed": seed}
         if start == "thesis":
-            Z = np.concatenate([own.inputs(n)[:inducing] for n in group])
+            Z = np.concatenate([as_dense(own.inputs(n)[:inducing]) for n in group])
             options |= {"inducing": given_points(Z, sets), "lengthscale": 1.0}
         if start in ("thesis", "uniform A") and together:
             options["W"] = np.random.default_rng(seed).uniform(size=(sum(classes.values()), latents))

@@ -292,6 +292,8 @@ class PatchStack(KernelStack):
                 return correlations(piece, *values[len(shared) :])
 
         found = by_pieces(of_piece, rows, (*shared.values(), *parameters), size)
+        # A loop over pieces forgets the number of kernels, which later code reads.
+        found = tf.ensure_shape(found, [len(self), *[None] * (found.shape.rank - 1)])
         variance = stacked([k.variance for k in self.responses.kernels])
         return found * tf.reshape(variance, [-1] + [1] * (found.shape.rank - 1))
 
