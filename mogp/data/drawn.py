@@ -329,7 +329,7 @@ def _taken(values: tf.Tensor, at: slice | tf.Tensor) -> tf.Tensor:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    return None if parts[0] is None else tf.concat(parts, 0)
+    return None if any(part is None for part in parts) else tf.concat(parts, 0)
 
 
 def _length(values: tf.Tensor) -> Any:

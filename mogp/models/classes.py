@@ -192,8 +192,8 @@ def mg_m(
     Args:
         samples: draws of the functions for each row and step.
         covariance: see `Softmax`.
-        data, classes, latents, inducing, shared, kernel, lengthscale, W, patches, whiten, scaling,
-            seed: as in `mogps_ar`.
+        data, classes, latents, inducing, shared, kernel, lengthscale, W: as in `mogps_ar`.
+        patches, whiten, scaling, seed: as in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
