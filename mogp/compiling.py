@@ -35,6 +35,7 @@ def compiled(
 
     The last 64 graphs are kept. They hold on to the variables and data that they were traced with,
     so one that refers to more than 64 MB of them is not kept, and all together to 256 MB at most.
+    After `tf.config.run_functions_eagerly(True)` the function itself is returned.
 
     Args:
         function: of tensors, to tensors. It may change variables.
@@ -53,6 +54,8 @@ def compiled(
     traced
     (1, 15)
     """
+    if tf.config.functions_run_eagerly():
+        return function
     form = None if tf.distribute.has_strategy() else form_of(function)
     if form is None:
         return _Graph(function, signature, jit_compile, Form((), (), 0)).bound(())
@@ -86,6 +89,8 @@ def repeated(function: Callable[[], Any]) -> Any:
     """
     # Not under a tape: it knows the variables of the first model of a form, not of the others.
     if not tf.executing_eagerly() or could_possibly_record() or tf.distribute.has_strategy():
+        return function()
+    if tf.config.functions_run_eagerly():
         return function()
     form = form_of(function)
     if form is None or form.size > _LARGEST_KEPT:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-import tensorflow as tf
 
 from mogp import compiling
 from mogp.optimizers import base
@@ -16,12 +15,7 @@ from mogp.optimizers import base
 @contextmanager
 def eagerly() -> Iterator[None]:
     """Steps and predictions are called, not compiled. (A line search is compiled: it takes many steps.)"""
-    before = tf.config.functions_run_eagerly()
-    tf.config.run_functions_eagerly(True)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(base, "compiled", lambda function, *signature, **how: function)
-            patch.setattr(compiling, "_TIMES_UNCOMPILED", math.inf, raising=False)
-            yield
-    finally:
-        tf.config.run_functions_eagerly(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "compiled", lambda function, *signature, **how: function)
+        patch.setattr(compiling, "_TIMES_UNCOMPILED", math.inf)
+        yield

@@ -221,3 +221,13 @@ def test_repeated_calls_a_function_itself_until_it_is_asked_often(capsys):
     found = [float(repeated(lambda x=x: noted(x))[0]) for x in values]
     assert capsys.readouterr().out.splitlines() == ["step by step"] * 4 + ["traced"]
     assert found == [n + 1.0 for n in range(9)]
+
+
+def test_functions_that_are_to_run_eagerly_are_called():
+    tf.config.run_functions_eagerly(True)
+    try:
+        called = [compiled(tf.executing_eagerly)(), *(repeated(tf.executing_eagerly) for _ in range(9))]
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert all(called)
+    assert not compiling._KEPT

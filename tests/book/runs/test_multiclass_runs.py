@@ -22,7 +22,7 @@ def _eagerly() -> Iterator[None]:
 
 @pytest.mark.parametrize("method", ["OvsE-P", "RM-F", "OvsE-LIN"])
 def test_a_run_follows_error_and_bound_and_ends_with_its_scores(method):
-    found = multiclass_run(method, "real", **SIZES, shown=range(10), samples=20)
+    found = multiclass_run(method, "real", **SIZES, shown=range(10 if method == "OvsE-P" else 2), samples=20)
     assert found["status"] == "finished"
     assert found["step"] == [0, 1, 2]
     assert len(found["elbo"]) == len(found["elbo_step"]) == 2
@@ -30,8 +30,8 @@ def test_a_run_follows_error_and_bound_and_ends_with_its_scores(method):
     if method == "OvsE-LIN":
         assert "bound" not in found
         return
-    # One image of each class; a shared set has as many as there are inducing inputs.
-    assert np.shape(found["last_images"]) == ((10, 64) if method == "OvsE-P" else (3, 64))
+    # A step trains the inducing images of one class, unless all share them.
+    assert np.shape(found["last_images"]) == ((10, 64) if method == "OvsE-P" else (2, 64))
     assert found["first_images"] != found["last_images"]
     assert found["first_entropy"] >= 0
     if method == "OvsE-P":
