@@ -172,6 +172,17 @@ def hierarchy(name: str) -> Family:
     return step_of(model, data), counts
 
 
+def gpar() -> Family:
+    """An evaluation of the evidence of the first layer and its gradient: L-BFGS has no other steps."""
+    from mogp import MultiOutputData
+    from mogp.models import GPAR
+
+    data = MultiOutputData.from_arrays(*waves(400, 1, 3))
+    search = GPAR(data).stages(data)[0].problem().search
+    start = search.read()
+    return lambda: tf.constant(search.at(start)[0]), exact(400, 2)
+
+
 FAMILIES: dict[str, Callable[[], Family]] = {
     "hetmogp_lmc": lmc,
     "hetmogp_lmc, toy T1": toy,
@@ -181,9 +192,10 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "hmogp_lv": latent,
     "gplar": chain,
     "ccgpma": annotators,
+    "GPAR, a layer": gpar,
     "ExactLMC": exact_lmc,
     "HGP": lambda: hierarchy("HGP"),
-    "DHGP": lambda: hierarchy("DHGP"),
+    "DHGP (floor of the dense way)": lambda: hierarchy("DHGP"),
 }
 
 

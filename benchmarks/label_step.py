@@ -120,7 +120,7 @@ if __name__ == "__main__":
         "mogp, 100 sampled": lambda: ours(negatives=100),
     }
     times = interleaved(runs)
-    print(ratio_line("step of MLGPF at the size of Delicious, mogp / plain", times, "mogp", "plain", "step", "<= 0.55"))
-    print(ratio_line("the same in float32", times, "mogp float32", "plain", "step", "<= 0.3"))
+    print(ratio_line("step of MLGPF at the size of Delicious, mogp / plain", times, "mogp", "plain", "step", "<= 0.4"))
+    print(ratio_line("the same in float32", times, "mogp float32", "plain", "step", "<= 0.18"))
     print(ratio_line("the same with 100 sampled labels", times, "mogp, 100 sampled", "plain", "step", "none"))
     print(ratio_line("to the end of the first step", times, "mogp", "plain", "first", "none"))
