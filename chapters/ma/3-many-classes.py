@@ -591,7 +591,8 @@ def run(data, source, model, fold, folds, latents, negatives, inducing, steps, r
         train, test = train.split(0.2, seed=seed)
     if rows is not None:
         train, test = (part.take(np.random.default_rng(seed).permutation(len(part))[:rows]) for part in (train, test))
-    train, test, names = train.data, test.data, whole.outputs  # the words of Bibtex stay a sparse matrix
+    # The words of Bibtex stay a sparse matrix.
+    train, test, names = train.data, test.data, whole.outputs
     if scaling == "training rows":
         train, test = scaled_by_training(train, test, names)
     kind, as_published = model.removesuffix(", as published"), model.endswith("as published")
