@@ -279,7 +279,8 @@ class LogSearch(Search):
     """
 
     def __init__(self, layer: Regression) -> None:
-        self._layer = layer
+        # Looking for them takes as long as an evaluation.
+        self._layer, self._parameters = layer, layer._parameters
         self._free = self._trainable()
 
     def read(self) -> Array:
@@ -302,7 +303,7 @@ class LogSearch(Search):
         """Set the parameters to exponentials of `x`."""
         self._logs[self._free] = x
         parts = np.split(self._logs, np.cumsum(self._sizes)[:-1])
-        for p, part in zip(self._layer._parameters, parts, strict=True):
+        for p, part in zip(self._parameters, parts, strict=True):
             p.unconstrained_variable.assign(part.reshape(p.shape))
 
     @property
@@ -312,9 +313,8 @@ class LogSearch(Search):
 
     def _trainable(self) -> Array:
         """`[numbers]`: whether each is trained."""
-        parameters = self._layer._parameters
-        sizes = [int(np.prod(p.shape)) for p in parameters]
-        return np.repeat([p.trainable for p in parameters], sizes)
+        sizes = [int(np.prod(p.shape)) for p in self._parameters]
+        return np.repeat([p.trainable for p in self._parameters], sizes)
 
 
 _COMPILED: dict[Any, Callable[..., tf.Tensor]] = {}
