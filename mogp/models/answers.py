@@ -82,7 +82,9 @@ class LikelihoodPredictor(Predictor):
         f = conditional.marginals(self._functions(outputs))
         mean, var = (outputs_first(a, len(outputs)) for a in f)
         if len(outputs) > 1:
-            X = tf.zeros([tf.shape(mean)[0], 0], mean.dtype)
+            # Without columns for likelihoods that do not read inputs.
+            rows = tf.zeros([tf.shape(mean)[0], 0], mean.dtype)
+            X = tf.tile(dense(X), [len(outputs), 1]) if group.reads_inputs else rows
         likelihood = group.likelihood([f.mean.shape[0]] * len(outputs))
         y = likelihood.predict_mean_and_var(X, mean, var)
         parts = (tf.split(a, len(outputs)) for a in y)

@@ -137,3 +137,13 @@ def test_the_noise_of_a_gaussian_is_transformed_as_gpflows(value):
     assert ours.variance_lower_bound == theirs.variance_lower_bound
     assert ours.scale_lower_bound == theirs.scale_lower_bound
     assert set(vars(ours)) >= set(vars(theirs))
+
+
+def test_one_likelihood_that_reads_inputs_predicts_several_outputs_at_their_inputs():
+    """Its noise has a standard deviation linear in the input."""
+    x = np.linspace(0, 1, 9)[:, None]
+    data = MultiOutputData.from_arrays(x, np.column_stack([np.sin(6 * x), np.cos(6 * x)]))
+    likelihood = gpflow.likelihoods.Gaussian(scale=gpflow.functions.Linear(A=[[0.5]], b=[0.3]))
+    model = hetmogp_lmc(data, [likelihood] * 2, latents=2, inducing=5, scaling=None)
+    noise = model.predict_y(x).var - model.predict_f(x).var
+    np.testing.assert_allclose(noise, np.tile((0.3 + 0.5 * x) ** 2, [1, 2]), rtol=1e-8)
