@@ -16,16 +16,20 @@ from gpflow.models import BayesianModel, ExternalDataTrainingLossMixin
 from gpflow.utilities import parameter_dict
 
 from mogp.compiling import repeated
-from mogp.data import Array
+from mogp.data import Array, LabelData
 from mogp.models import tables
 from mogp.models.given import Predictor, known_values
 from mogp.models.reads import Data as Data
 from mogp.models.reads import ReadsData
 from mogp.models.reads import Replica as Replica
 from mogp.models.stages import Stage
-from mogp.optimizers import Problem
+from mogp.optimizers import Adam, Falling, Optimizer, Problem
 from mogp.priors import Marginals
 
+MANY_ROWS = 2000
+"""Up to so many rows a step takes all of them."""
+ROWS = 500
+"""Of more, a step takes so many."""
 Given = Mapping[str, npt.ArrayLike] | None
 QUANTILES = (0.025, 0.5, 0.975)
 
@@ -142,7 +146,15 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
     ) -> list[Stage]:
         """The parts of a training, in order; arguments are those of `problem`."""
-        return [Stage("model", lambda: self.problem(data, size, seed))]
+        return [Stage("model", lambda: self.problem(data, size, seed), self.usual_optimizer())]
+
+    def usual_optimizer(self) -> Optimizer:
+        """What trains it unless the caller of `fit` says otherwise."""
+        return Falling(Adam(0.05))
+
+    def usual_rows(self, data: Data) -> int | None:
+        """Rows a step unless the caller of `fit` says otherwise; None for all."""
+        return None
 
     def problem(
         self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
@@ -160,7 +172,10 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         self.schema = self.schema.completed(self.aligned(data).schema)
         source, shift = self.batches(data, size, seed), self.jacobian(data)
         before = self.before_step()
-        return Problem(self, self.training_loss, source, before, size is None, shift=shift)
+        count = number_of_targets(data)
+        return Problem(
+            self, self.training_loss, source, before, size is None, shift=shift, targets=count
+        )
 
     # --- prediction
 
@@ -395,3 +410,16 @@ def check_samples(samples: int) -> None:
     """
     if samples < 1:
         raise ValueError(f"samples={samples}; at least one is needed.")
+
+
+def number_of_targets(data: Data) -> int:
+    """Targets that were observed; of labels, the points.
+
+    >>> import numpy as np
+    >>> from mogp import MultiOutputData
+    >>> number_of_targets(MultiOutputData.from_arrays([0.0, 1.0], [[1.0, np.nan], [2.0, 3.0]]))
+    3
+    """
+    if isinstance(data, LabelData):
+        return data.num_points
+    return sum(int(own.observed.sum()) for own in data.outputs)

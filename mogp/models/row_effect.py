@@ -126,6 +126,10 @@ class RowEffectMOGP(SparseMOGP):
         super().check(data)
         check_rows(data)
 
+    def usual_rows(self, data: Any) -> int | None:
+        """See `SparseMOGP.usual_rows`; all where outputs have inputs of their own."""
+        return super().usual_rows(data) if data.shares_inputs else None
+
     def batches(self, data: Any, size: Any = None, seed: int = 0) -> Callable[[Any], Any]:
         """Mini-batches of rows, with all outputs observed there."""
         together = isinstance(size, int | np.integer) and data.shares_inputs

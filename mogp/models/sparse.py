@@ -21,7 +21,7 @@ from mogp.kernels import parameters_read_once
 from mogp.likelihoods import PerOutput, ReadsFunctions
 from mogp.likelihoods.groups import Group, groups
 from mogp.models.answers import LikelihoodPredictor, ToldPredictor, is_gaussian
-from mogp.models.base import MOGP, Given, Replica
+from mogp.models.base import MANY_ROWS, MOGP, ROWS, Given, Replica
 from mogp.models.row_shapes import dense, outputs_first, targets
 from mogp.posteriors import Factors, Full, Posterior
 from mogp.priors import Conditional, Marginals, Prior, View
@@ -230,6 +230,10 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
             where = tf.tile(tf.range(tf.cast(rows.sizes[0], tf.int64)), [len(outputs)])
         first = each_row(tf.constant([r.start for r in ranges], tf.int64), rows.sizes)
         return View(functions, first, max(map(len, ranges)), where)
+
+    def usual_rows(self, data: MultiOutputData | LabelData) -> int | None:
+        """All rows, or 500 where there are more than 2000."""
+        return ROWS if data.X.shape[0] > MANY_ROWS else None
 
     def before_step(self) -> Callable[[Batch], None] | None:
         """`update_local`, where a likelihood stores something for each row."""

@@ -54,6 +54,14 @@ class Adam(GradientOptimizer):
             epsilon,
         )
         self.lazy = lazy
+        self._scale: tf.Variable | None = None
+
+    def __repr__(self) -> str:
+        return f"Adam({self.learning_rate}{', lazy=True' if self.lazy else ''})"
+
+    def scale_by(self, scale: tf.Variable) -> None:
+        """Multiply the step size by a variable from now on."""
+        self._scale = scale
 
     def _create(self, variables: Sequence[tf.Variable]) -> None:
         self._m = [_zeros(v.shape, v.dtype) for v in variables]
@@ -66,6 +74,8 @@ class Adam(GradientOptimizer):
         rate = (
             self.learning_rate(self._steps) if callable(self.learning_rate) else self.learning_rate
         )
+        if self._scale is not None:
+            rate = tf.cast(rate, tf.float64) * self._scale
         t = tf.cast(self._steps.assign_add(1), tf.float64)
         numbers = {
             "beta1_power": self.beta_1**t, "beta2_power": self.beta_2**t, "lr": rate,

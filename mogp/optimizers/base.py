@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from mogp.compiling import compiled
 from mogp.data import Array
+from mogp.errors import UnsupportedError
 
 Loss = Callable[[], tf.Tensor]
 
@@ -35,6 +36,8 @@ class Problem:
             class, so a natural step is multiplied by the share: C of them make one step.
         shift: what a loss that is reported has on top of `loss` (units of the targets, say). It
             stands apart so that models of one form share a compiled step.
+        targets: how many observed targets the loss is of, None if nobody knows: what a rise of the
+            objective is measured by.
 
     >>> import tensorflow as tf
     >>> from mogp.optimizers import Problem
@@ -53,6 +56,22 @@ class Problem:
     search: Search | None = None
     share: float = 1.0
     shift: float = 0.0
+    targets: int | None = None
+
+
+class Ending(NamedTuple):
+    """How a run of an optimiser ended.
+
+    Attributes:
+        message: why, in words; "" if the optimiser has nothing to say.
+        converged: whether by its own rule it is at an optimum; None if it has no rule.
+
+    >>> Ending("L-BFGS: converged", True).converged
+    True
+    """
+
+    message: str = ""
+    converged: bool | None = None
 
 
 class Search(ABC):
@@ -109,6 +128,10 @@ class Watch(Protocol):
     def left(self) -> int:
         """Steps that are left at most."""
 
+    @property
+    def objective(self) -> Array:
+        """The negative loss at every step so far, `[step]`."""
+
     def due(self) -> int:
         """How many steps to take before the next report; 0 to end."""
 
@@ -146,12 +169,14 @@ class Optimizer(ABC):
     def variables(self) -> Sequence[tf.Variable]:
         """The state, so that a checkpoint can restore it."""
 
-    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> str:
-        """Take steps until the watch says that it is enough.
+    def scale_by(self, scale: tf.Variable) -> None:
+        """Multiply step sizes by a variable from now on: see `Falling`."""
+        raise UnsupportedError(
+            f"the step sizes of {type(self).__name__} cannot fall: use Adam or Natural."
+        )
 
-        Returns:
-            Why it ended, in words, where the optimiser has something to say.
-        """
+    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> Ending:
+        """Take steps until the watch says that it is enough."""
         loop = _compiled(problem, self, jit_compile)
         while count := watch.due():
             watch.remember()
@@ -166,7 +191,7 @@ class Optimizer(ABC):
                 watch.took(losses + problem.shift, time.perf_counter() - began)
             else:
                 watch.failed(count, "the objective became NaN or infinite")
-        return ""
+        return Ending()
 
 
 def _compiled(

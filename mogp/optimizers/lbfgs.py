@@ -12,7 +12,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from mogp.data import Array
 from mogp.errors import UnsupportedError
-from mogp.optimizers.base import Loss, Optimizer, Problem, Search, Watch
+from mogp.optimizers.base import Ending, Loss, Optimizer, Problem, Search, Watch
 from mogp.optimizers.line_search import OfVariables, StepsBack
 
 
@@ -48,7 +48,7 @@ class LBFGS(Optimizer):
         """None: a checkpoint holds the last iterate."""
         return ()
 
-    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> str:
+    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> Ending:
         """Minimise; the watch hears of every iteration and may end it."""
         if not problem.whole:
             raise ValueError(
@@ -61,23 +61,23 @@ class LBFGS(Optimizer):
                 " Adam()."
             )
         if not watch.due():
-            return ""
+            return Ending()
         if problem.search is not None:
             return self._search(problem.search, watch, problem.shift)
         return self._loss(problem, watch)
 
-    def _loss(self, problem: Problem, watch: Watch) -> str:
+    def _loss(self, problem: Problem, watch: Watch) -> Ending:
         """Minimise the loss of a model over its trainable variables."""
         loss, batch = problem.loss, problem.batches(0)
         search = OfVariables(lambda: loss(batch), problem.model.trainable_variables)
         _check_objective(search)
         return self._search(search, watch, problem.shift)
 
-    def _search(self, given: Search, watch: Watch, shift: float) -> str:
+    def _search(self, given: Search, watch: Watch, shift: float) -> Ending:
         """Minimise at one long vector; what is reported is higher by `shift`."""
         start, bounds = given.read(), given.bounds
         if not len(start):
-            return "L-BFGS: no parameter is trainable."
+            return Ending("L-BFGS: no parameter is trainable.", True)
         if bounds is not None:
             start = np.clip(start, *np.transpose(bounds))
         safe = StepsBack(given.at)
@@ -111,9 +111,12 @@ def _reporting(watch: Watch, put: Callable[[Array], None], shift: float) -> Call
     return after_iteration
 
 
-def _said(result: OptimizeResult, refused: int) -> str:
+def _said(result: OptimizeResult, refused: int) -> Ending:
     tried = f" (points tried that could not be evaluated: {refused})"
-    return f"L-BFGS: {result.message}" + (tried if refused else "")
+    message = f"L-BFGS: {result.message}" + (tried if refused else "")
+    # Steps that ran out, or a line search that finds nothing better, say nothing of an optimum.
+    known = {0: True}
+    return Ending(message, known.get(result.status))
 
 
 def _check_objective(search: Search) -> None:

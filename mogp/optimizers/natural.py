@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from mogp.errors import UnsupportedError
 from mogp.optimizers.adam import Adam
-from mogp.optimizers.base import GradientOptimizer, Loss, Optimizer, Problem, Watch
+from mogp.optimizers.base import Ending, GradientOptimizer, Loss, Optimizer, Problem, Watch
 from mogp.optimizers.exploratory import VAN, Exploratory, Vadam
 from mogp.optimizers.natural_steps import natural_step, parsimonious_step
 from mogp.posteriors import Full, Parsimonious, Posterior
@@ -107,6 +107,7 @@ class Natural(Optimizer):
             raise ValueError(f"trust={trust}; it must be positive, or None for any length.")
         self.rest, self.gamma, self.momentum, self.clip = rest, gamma, momentum, clip
         self.trust, self._share = trust, 1.0
+        self._scale: tf.Variable | None = None
         self.warm_up, self.alternate, self.sequential = warm_up, alternate, sequential
 
     def start(self, model: tf.Module) -> None:
@@ -118,7 +119,15 @@ class Natural(Optimizer):
             [v for v in model.trainable_variables if not any(v is one for one in own)]
         )
 
-    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> str:
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rest!r}, gamma={self.gamma})"
+
+    def scale_by(self, scale: tf.Variable) -> None:
+        """Multiply the step sizes, of the rest too, by a variable from now on."""
+        self._scale = scale
+        self.rest.scale_by(scale)
+
+    def run(self, problem: Problem, watch: Watch, jit_compile: bool = False) -> Ending:
         """Take steps until the watch says that it is enough: see `Optimizer.run`."""
         self._share = problem.share
         return super().run(problem, watch, jit_compile)
@@ -153,6 +162,8 @@ class Natural(Optimizer):
         dtype = self._moves.own[0].dtype
         grown = tf.minimum(tf.cast(self._count.assign_add(1), dtype) / max(self.warm_up, 1), 1)
         gamma = tf.constant(self._share * self.gamma, dtype)
+        if self._scale is not None:
+            gamma *= tf.cast(self._scale, dtype)
         return gamma * tf.constant(_FIRST_SHARE, dtype) ** (1 - grown)
 
 

@@ -32,6 +32,11 @@ class Quiet:
         """Steps that are left at most."""
         return self.steps - self.step
 
+    @property
+    def objective(self) -> Array:
+        """The negative losses."""
+        return -self.losses
+
     def due(self) -> int:
         """All that are left."""
         return max(self.left, 0)

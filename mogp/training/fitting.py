@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from gpflow.models import BayesianModel
 
-from mogp.data import LabelData, MultiOutputData
-from mogp.errors import UnsupportedError
+from mogp.data import Array, LabelData, MultiOutputData
 from mogp.models.base import MOGP
 from mogp.models.stages import Stage
-from mogp.optimizers import LBFGS, Adam, Optimizer, Problem
-from mogp.training.diagnosis import diagnose
+from mogp.optimizers import LBFGS, Ending, Optimizer, Problem
+from mogp.training.diagnosis import Diagnosis, diagnose
 from mogp.training.history import History, StageRecord
 from mogp.training.interrupts import interrupts
 from mogp.training.loop import Loop, Monitor, progress_bar
+from mogp.training.recipe import Open, told
 from mogp.training.state import State, read_checkpoint
 
 Source = Callable[[Any], Any]
@@ -91,40 +92,43 @@ def fit(
     ('finished', True)
     """
     _check_numbers(steps, window, patience, every)
+    said = Open(steps, optimizer, batch_size)
+    rows = said.rows(model, data)
     path = None if checkpoint is None else Path(checkpoint)
     kept = read_checkpoint(path)
     if isinstance(model, MOGP):
         _begin(model, data, resumed=kept is not None)
-    stages = _stages(model, data, batch_size, seed)
+    stages = _stages(model, data, rows, seed)
     done = 0 if kept is None else min(len(kept.stages), len(stages) - 1)
     of = getattr(data, "fingerprint", "a function") if path else ""
-    run = f"seed {seed}, batches of {batch_size}, data {of}"
+    run = f"seed {seed}, batches of {rows}, data {of}"
     history = History()
-    with interrupts() as interrupted, progress_bar(progress, steps) as report:
+    with interrupts() as interrupted, progress_bar(progress) as report:
         for stage in stages[done:]:
-            problem, chosen = stage.problem(), _chosen(optimizer, stage)
+            problem, chosen = stage.problem(), said.of(stage)
+            most = said.most(chosen)
             chosen.start(problem.model)
             state = State(model, chosen.variables, path, f"{type(chosen).__name__}, {run}")
             if kept is not None:
                 history, kept = state.restore(kept), None
                 del history.stages[done:]
             history.status, begun = "finished", sum(one.steps for one in history.stages)
+            history.recipe = told(chosen, rows, most) if optimizer is None else ""
             loop = Loop(
-                problem, history, state, steps, window, patience, monitor, every, interrupted,
+                problem, history, state, most, window, patience, monitor, every, interrupted,
                 report, begun,
             )  # fmt: skip
             if not history.monitored:
                 loop.look()
-            said = chosen.run(problem, loop, jit_compile)
+            ending = chosen.run(problem, loop, jit_compile)
             loop.settle()
             if stage.after is not None:
                 stage.after()
-            if not _goes_on(stage, history, begun, said):
+            if not _goes_on(stage, history, begun, ending):
                 break
     state.save(history, force=True)
-    found = diagnose(model, history.elbo[begun:], deterministic=isinstance(chosen, LBFGS))
-    failed = history.status == "failed" and found.converged
-    history.diagnosis = replace(found, converged=False) if failed else found
+    whole = isinstance(chosen, LBFGS)
+    history.diagnosis = _diagnosed(model, history, history.elbo[begun:], whole)
     return history
 
 
@@ -168,30 +172,31 @@ def _begin(model: MOGP, data: MultiOutputData | LabelData | Source, resumed: boo
         )
 
 
-def _chosen(optimizer: Optimizer | None, stage: Stage) -> Optimizer:
-    """The optimiser that the caller chose, or that of the stage, or Adam."""
-    if optimizer is not None and stage.only is not None and not isinstance(optimizer, stage.only):
-        own = stage.only.__name__
-        raise UnsupportedError(
-            f"this model is trained by {own}, not by {type(optimizer).__name__}: leave optimizer"
-            f" out, or give {own}() with options."
-        )
-    if optimizer is not None:
-        return optimizer
-    return Adam() if stage.optimizer is None else stage.optimizer
-
-
-def _goes_on(stage: Stage, history: History, begun: int, said: str) -> bool:
+def _goes_on(stage: Stage, history: History, begun: int, ending: Ending) -> bool:
     """Note the end of a stage; whether the next may begin."""
-    message = said if history.status == "finished" else history.message
+    undisturbed = history.status == "finished"
+    message = ending.message if undisturbed else history.message
     seconds = history.seconds - sum(one.seconds for one in history.stages)
-    history.stages.append(StageRecord(stage.name, history.steps - begun, seconds, message))
+    converged = ending.converged if undisturbed else None
+    history.stages.append(
+        StageRecord(stage.name, history.steps - begun, seconds, message, converged)
+    )
     history.message = message
     return history.status in ("finished", "stopped early")
 
 
-def _check_numbers(steps: int, window: int, patience: int | None, every: int) -> None:
-    if steps < 1:
+def _diagnosed(model: BayesianModel, history: History, elbo: Array, whole: bool) -> Diagnosis:
+    """What to know about the model; the rule of an optimiser comes before that of `diagnose`."""
+    ends = {one.converged for one in history.stages}
+    if None not in ends:
+        return replace(diagnose(model, np.empty(0)), converged=all(ends))
+    found = diagnose(model, elbo, deterministic=whole)
+    failed = history.status == "failed" and found.converged
+    return replace(found, converged=False) if failed else found
+
+
+def _check_numbers(steps: int | None, window: int, patience: int | None, every: int) -> None:
+    if steps is not None and steps < 1:
         raise ValueError(f"steps={steps}; at least one is needed.")
     if window < 1 or (patience is not None and patience < 1):
         raise ValueError(f"window={window}, patience={patience}; both must be at least 1.")

@@ -23,6 +23,7 @@ class StageRecord:
         steps: how many.
         seconds: time they took.
         message: why it ended, in words.
+        converged: whether it is at an optimum by the optimiser's own rule; None if it has none.
 
     >>> StageRecord("rain", steps=12, seconds=0.3, message="L-BFGS: converged").steps
     12
@@ -32,6 +33,7 @@ class StageRecord:
     steps: int
     seconds: float
     message: str
+    converged: bool | None = None
 
 
 @dataclass
@@ -48,6 +50,7 @@ class History:
         diagnosis: what to know about the fitted model; print it.
         monitored: what the `monitor` returned along the way, each with its `step`.
         stages: what each stage did; one for most models.
+        recipe: what `fit` chose itself, in words; "" with an optimiser of the caller's.
 
     >>> import numpy as np
     >>> history = History(elbo=np.array([-3.0, -2.0]), seconds=0.5)
@@ -66,6 +69,14 @@ class History:
     diagnosis: Diagnosis | None = None
     monitored: list[dict[str, Any]] = field(default_factory=list)
     stages: list[StageRecord] = field(default_factory=list)
+    recipe: str = ""
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether the objective had stopped rising, for the reason in `message`; None if too few
+        steps to tell.
+        """
+        return None if self.diagnosis is None else self.diagnosis.converged
 
     @property
     def steps(self) -> int:
@@ -107,8 +118,14 @@ class History:
             parts = [
                 f"{s.name}: {s.steps} steps, {s.seconds:.2f} s. {s.message}" for s in self.stages
             ]
-            return "\n".join([f"{said}.", *parts, str(self.diagnosis or "")]).rstrip()
+            return "\n".join(
+                [f"{said}.", *self._chose(), *parts, str(self.diagnosis or "")]
+            ).rstrip()
         if self.steps:
             last = np.mean(self.elbo[-min(100, self.steps) :])
             said += f", ELBO {last:.4g} (mean of the last steps)"
-        return "\n".join(filter(None, [f"{said}.", self.message, str(self.diagnosis or "")]))
+        parts = [f"{said}.", *self._chose(), self.message, str(self.diagnosis or "")]
+        return "\n".join(filter(None, parts))
+
+    def _chose(self) -> list[str]:
+        return [f"Recipe: {self.recipe}."] if self.recipe else []

@@ -37,7 +37,7 @@ class Loop:
         patience: see `fit`.
         monitor, every: see `fit`.
         interrupted: whether someone pressed Ctrl-C.
-        report: is told the step and the objective.
+        report: is told the step, how many there are at most, and the objective.
         begun: steps of the stages before this one.
     """
 
@@ -50,7 +50,7 @@ class Loop:
     monitor: Monitor | None
     every: int
     interrupted: Callable[[], bool]
-    report: Callable[[int, float], None]
+    report: Callable[[int, int, float], None]
     begun: int = 0
     _at_once: int = 1
 
@@ -68,7 +68,7 @@ class Loop:
         """How many steps to take before the next report; 0 to end."""
         if self.history.status != "finished" or self.left < 1:
             return 0
-        if self.patience is not None and no_better(self._elbo, self.window, self.patience):
+        if self.patience is not None and no_better(self.objective, self.window, self.patience):
             self._end("stopped early", f"No better mean ELBO for {self.patience} steps.")
             return 0
         ends = (size - self.step % size for size in (self.window, BLOCK))
@@ -90,7 +90,7 @@ class Loop:
         growth = min(_MOST_GROWTH, SECONDS_BETWEEN_REPORTS / max(seconds, 1e-6))
         self._at_once = max(1, min(self.window, int(len(losses) * growth) or 1))
         self.state.save(self.history, force=self.left == 0)
-        self.report(self.step, self.history.elbo[-1])
+        self.report(self.step, self.steps, self.history.elbo[-1])
         if self.state.remembers and self.step % BLOCK == 0:
             self._rate()
         if self.interrupted():
@@ -106,28 +106,28 @@ class Loop:
         """After the last step: has the training ended in a state that is worth keeping?"""
         if self.history.status not in ("finished", "stopped early") or not self.state.remembers:
             return
-        if far_below_best(self._elbo, float(np.median(self._elbo[-_LAST:]))):
+        if far_below_best(self.objective, float(np.median(self.objective[-_LAST:]))):
             self._fallen()
         elif not any(self.state.peek(partial(self._works, self.step)) for _ in range(_LOOKS)):
             good = self.state.go_back(self._works)
             self._give_up(good, f"Step {self.step} led to an objective that is far off or NaN")
 
     @property
-    def _elbo(self) -> Array:
+    def objective(self) -> Array:
         """The objective at the steps of this stage."""
         return self.history.elbo[self.begun :]
 
     def _rate(self) -> None:
         """Compare the state at the start of the block that has just ended with those before."""
-        if best_state(self._elbo) == self.step // BLOCK - 1:
+        if best_state(self.objective) == self.step // BLOCK - 1:
             self.state.praise()
-        if diverged(self._elbo):
+        if diverged(self.objective):
             self._fallen()
 
     def _fallen(self) -> None:
-        now, reached = float(np.median(self._elbo[-_LAST:])), self.step
+        now, reached = float(np.median(self.objective[-_LAST:])), self.step
         good = self.state.go_to_best()
-        then = float(np.median(self._elbo[good:][:_LAST]))
+        then = float(np.median(self.objective[good:][:_LAST]))
         why = f"the objective fell to {now:.4g}, far below {then:.4g} in the steps after {good}"
         self._give_up(good, f"Stopped at step {reached}: {why}")
 
@@ -153,7 +153,7 @@ class Loop:
         """Whether the objective is finite and not far below the best."""
         loss = self.problem.loss(self.problem.batches(step))
         value = -float(loss) - self.problem.shift
-        return np.isfinite(value) and not far_below_best(self._elbo, value)
+        return np.isfinite(value) and not far_below_best(self.objective, value)
 
     def _end(self, status: Any, message: str) -> None:
         self.history.status, self.history.message = status, message
@@ -161,10 +161,12 @@ class Loop:
 
 
 @contextmanager
-def progress_bar(show: bool, steps: int) -> Iterator[Callable[[int, float], None]]:
-    """Yield a function of the step and the objective that moves a bar, if one is shown."""
+def progress_bar(show: bool) -> Iterator[Callable[[int, int, float], None]]:
+    """Yield a function of the step, of the most steps and of the objective that moves a bar, if
+    one is shown.
+    """
     if not show:
-        yield lambda step, elbo: None
+        yield lambda step, most, elbo: None
         return
     columns = (
         TextColumn("{task.completed}/{task.total} steps"),
@@ -173,5 +175,7 @@ def progress_bar(show: bool, steps: int) -> Iterator[Callable[[int, float], None
         TimeRemainingColumn(),
     )
     with Progress(*columns, transient=True) as bar:
-        task = bar.add_task("fit", total=steps, elbo="…")
-        yield lambda step, elbo: bar.update(task, completed=step, elbo=f"{elbo:.5g}")
+        task = bar.add_task("fit", total=None, elbo="…")
+        yield lambda step, most, elbo: bar.update(
+            task, completed=step, total=most, elbo=f"{elbo:.5g}"
+        )
