@@ -30,6 +30,7 @@ from mogp.likelihoods.base import (
     bounded,
     bounded_exp,
 )
+from mogp.likelihoods.constants import best_constants, density_slopes
 from mogp.likelihoods.continuous import Beta, Exponential, Gamma, Gaussian, HeteroscedasticGaussian
 from mogp.likelihoods.discrete import Bernoulli, Poisson, ZeroInflatedPoisson
 from mogp.likelihoods.labels import BernoulliLabels
@@ -62,10 +63,12 @@ __all__ = [
     "TargetRule",
     "Targets",
     "ZeroInflatedPoisson",
+    "best_constants",
     "bounded",
     "bounded_exp",
     "check_targets",
     "conditional",
+    "density_slopes",
     "function_units",
     "has_units",
     "sample_y",

@@ -28,6 +28,15 @@ from mogp.models.choices import (
     chosen_points,
     in_units,
 )
+from mogp.models.data_start import (
+    DataStart,
+    StartName,
+    check_start_name,
+    data_start,
+    first_set,
+    spaced_lengthscale,
+    start_noise,
+)
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.row_effect import RowEffectMOGP, gaussian_variances, start_effect
 from mogp.models.sparse import SparseMOGP
@@ -48,6 +57,7 @@ def hetmogp_lmc(
     kernel: KernelChoice = None,
     whiten: bool = True,
     row_effect: int = 0,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -71,6 +81,10 @@ def hetmogp_lmc(
         whiten: parametrise the posterior by whitened variables.
         row_effect: rank of an effect that outputs observed at one row share besides their
             functions, for Gaussian outputs: see `RowEffectMOGP`; 0 for none.
+        start: "data" to read start values off the data (`data_start`): offsets of the functions,
+            the mixing matrix by principal components, lengthscales by which inducing inputs see
+            each other, .3 for Gaussian noise that was given none; "plain" for random mixing weights
+            and lengthscales of a tenth of the diagonal, without offsets.
         scaling: "standard" to compute with input columns and real targets of mean 0 and standard
             deviation 1, which is what kernels and noises are of; `{"rain": "log"}` to transform
             targets of Gaussian outputs first ("log" or "yeo-johnson"); None for the units of the
@@ -92,11 +106,18 @@ def hetmogp_lmc(
     outputs = _per_output(data, likelihood)
     data = in_units(scaling, data, outputs.likelihoods, sparse=True)
     Q = _latents(data, outputs, latents)
+    points = _points(data, inducing, Q, seed)
+    W, bias = _begin(data, outputs, rank * Q, start, seed)
     parts: dict[str, Any] = {
         "prior": LMC(
-            _kernels(data, kernel, Q), functions=outputs.num_functions, rank=rank, seed=seed
+            _kernels(data, kernel, Q, points, start),
+            functions=outputs.num_functions,
+            rank=rank,
+            W=W,
+            bias=bias,
+            seed=seed,
         ),
-        "inducing": _points(data, inducing, Q, seed),
+        "inducing": points,
         "posterior": Full(whiten),
         "likelihood": outputs,
         "names": data.schema,
@@ -117,6 +138,7 @@ def ccgp(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -131,7 +153,7 @@ def ccgp(
     Args:
         data: observations of one output.
         likelihood: of the output.
-        latents, rank, inducing, kernel, whiten, scaling, seed: as in `hetmogp_lmc`.
+        latents, rank, inducing, kernel, whiten, start, scaling, seed: as in `hetmogp_lmc`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -152,6 +174,7 @@ def ccgp(
         inducing=inducing,
         kernel=kernel,
         whiten=whiten,
+        start=start,
         scaling=scaling,
         seed=seed,
     )
@@ -165,6 +188,7 @@ def accgp(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> AugmentedMOGP:
@@ -182,7 +206,7 @@ def accgp(
     Args:
         data: observations of one output.
         likelihood: of the output.
-        latents, inducing, kernel, whiten, scaling, seed: as in `hetmogp_lmc`.
+        latents, inducing, kernel, whiten, start, scaling, seed: as in `hetmogp_lmc`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -201,6 +225,7 @@ def accgp(
         inducing=inducing,
         kernel=kernel,
         whiten=whiten,
+        start=start,
         scaling=scaling,
         seed=seed,
     )
@@ -298,6 +323,7 @@ def cgp(
     inducing: int | InducingPoints = 20,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -315,7 +341,7 @@ def cgp(
         inducing: inducing inputs of each function (centres of clusters), or the inducing points.
         kernel: a GPflow kernel, of which every function gets a copy, or a function that makes one;
             a squared exponential if None.
-        whiten, scaling, seed: as in `hetmogp_lmc`.
+        whiten, start, scaling, seed: as in `hetmogp_lmc`.
 
     >>> import numpy as np
     >>> from gpflow.kernels import Matern32
@@ -331,13 +357,15 @@ def cgp(
     _one_output(data)
     outputs = _per_output(data, likelihood)
     data = in_units(scaling, data, outputs.likelihoods, sparse=True)
-    kernels = _kernels(data, kernel, outputs.num_functions)
+    points = _points(data, inducing, outputs.num_functions, seed)
+    bias = _begin(data, outputs, 0, start, seed).bias
+    kernels = _kernels(data, kernel, outputs.num_functions, points, start)
     if kernel is None:
         for one in kernels:
             set_trainable(one.variance, True)
     return SparseMOGP(
-        prior=Independent(kernels),
-        inducing=_points(data, inducing, len(kernels), seed),
+        prior=Independent(kernels, bias=bias),
+        inducing=points,
         posterior=Full(whiten),
         likelihood=outputs,
         names=data.schema,
@@ -394,9 +422,31 @@ def _one_output(data: MultiOutputData) -> None:
         )
 
 
-def _kernels(data: MultiOutputData, kernel: KernelChoice, count: int) -> Sequence[Kernel]:
+def _begin(
+    data: MultiOutputData, outputs: PerOutput, latents: int, start: StartName, seed: int
+) -> DataStart:
+    """Mixing weights and offsets; noise begins here, too."""
+    check_start_name(start)
+    if start == "plain":
+        return DataStart(None, None)
+    if data.scaled_by is not None:
+        start_noise(outputs.likelihoods)
+    return data_start(data, outputs, latents, seed)
+
+
+def _kernels(
+    data: MultiOutputData,
+    kernel: KernelChoice,
+    count: int,
+    points: InducingPoints,
+    start: StartName,
+) -> Sequence[Kernel]:
     """Those that were chosen, or squared exponentials of unit variance."""
-    width = start_lengthscales(data.X, "diagonal")
+    width = (
+        start_lengthscales(data.X, "diagonal")
+        if start == "plain"
+        else spaced_lengthscale(data.X, first_set(points))
+    )
     return chosen_kernels(kernel, count, lambda: unit_kernels(count, data.input_dim, width))
 
 

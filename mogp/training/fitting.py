@@ -29,9 +29,9 @@ def fit(
     model: BayesianModel,
     data: MultiOutputData | LabelData | Source,
     *,
-    steps: int = 1000,
+    steps: int | None = None,
     optimizer: Optimizer | None = None,
-    batch_size: Any = None,
+    batch_size: Any = "auto",
     seed: int = 0,
     patience: int | None = None,
     window: int = 100,
@@ -42,6 +42,11 @@ def fit(
     every: int = 100,
 ) -> History:
     """Train a model with `training_loss(batch)`.
+
+    With nothing but a model and data it follows a **recipe** (`History.recipe` says which): rates
+    that begin high and fall at each plateau of the objective, mini-batches where there are many
+    rows, and an end where the objective stays flat (`Falling`); `LBFGS` for exact models and
+    `GPAR`. Whether it converged, and by what, is in `History.converged` and `History.message`.
 
     A training that **fails** says so (`History.status`, its message, a warning), and leaves the
     model in the last good state, never in a worse one. It fails when the objective is NaN or
@@ -60,10 +65,12 @@ def fit(
         model: any model of `mogp`, or any GPflow model with external data.
         data: a `MultiOutputData` or `LabelData`, or a function from the step number to that step's
             batch (in TensorFlow operations).
-        steps: how many (L-BFGS: iterations at most), in each stage of models that have several.
-        optimizer: `Adam(0.01)` if None (`LBFGS()` for `GPAR` and exact models); `NaturalAdam()`, ….
+        steps: how many at most (L-BFGS: iterations), in each stage of models that have several. If
+            None, 3000 by the recipe, 1000 with an optimiser that is given and with L-BFGS.
+        optimizer: `Adam(0.01)`, `NaturalAdam()`, …; the recipe of the model if None.
         batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a
-            step, or a pair (outputs, rows of each).)
+            step, or a pair (outputs, rows of each).) By the recipe if "auto"; all rows with an
+            optimiser that is given.
         seed: of the mini-batches.
         patience: stop when the mean ELBO of a window has not improved for this many steps.
         window: steps a window.
