@@ -3,8 +3,9 @@ r"""The best Gaussian over inducing variables in closed form: for models whose t
 The bound is quadratic in the functions at the rows, so that the best $q(u)$ of all Gaussians
 follows from sums over rows (`mogp.posteriors.Told`). It is joint: inducing variables of different
 latent GPs, or of different places of a grid, depend on each other. What is trained, a factorised
-posterior, is the closest to it (in KL from the factorised one), and that is too narrow: intervals
-that are meant to hold 95 % of the targets may hold half of them.
+posterior, is the closest to it (in KL from the factorised one). Where outputs were not observed
+that is too narrow, as what is not known there is a difference of latent GPs whose sums are known:
+intervals that are meant to hold 95 % of the targets may hold half of them.
 """
 
 from __future__ import annotations
@@ -148,8 +149,8 @@ def row_terms(
         j = model.likelihood.functions(d).start
         at = np.arange(N) if own.rows is None else np.asarray(own.rows)
         where = None if own.rows is None else own.rows
-        counts = np.asarray(own.weight, float) / noise_at(model, d, batch.X, where)
-        y = np.asarray(own.Y, float)[:, 0] - bias[j]
+        counts = in_double(own.weight) / noise_at(model, d, batch.X, where)
+        y = in_double(own.Y)[:, 0] - bias[j]
         each.append((at, np.full(len(at), j), counts, counts * y))
     row, function, counts, pulls = (np.concatenate(same) for same in zip(*each, strict=True))
     shape = (N, len(W))
@@ -171,8 +172,20 @@ def mixture(model: SparseMOGP) -> tuple[Array, Array]:
     """
     prior = model.prior
     J = prior.num_functions
-    W = np.eye(J) if prior.W is None else np.asarray(prior.W, float)
-    return W, np.zeros(J) if prior.bias is None else np.asarray(prior.bias, float)
+    W = np.eye(J) if prior.W is None else in_double(prior.W)
+    return W, np.zeros(J) if prior.bias is None else in_double(prior.bias)
+
+
+def in_double(values: Any) -> Array:
+    """Values in double precision.
+
+    Args:
+        values: a parameter, a tensor or an array.
+
+    >>> in_double(tf.constant([1.0, 2.0], tf.float32)).dtype
+    dtype('float64')
+    """
+    return np.asarray(values).astype(np.float64, copy=False)
 
 
 def noise_at(model: SparseMOGP, output: int, X: Any, rows: tf.Tensor | None) -> Array:
@@ -186,9 +199,9 @@ def noise_at(model: SparseMOGP, output: int, X: Any, rows: tf.Tensor | None) -> 
     """
     likelihood = model.likelihood.likelihoods[output]
     if likelihood.parameters and all(p.shape.rank == 0 for p in likelihood.parameters):
-        return np.asarray(likelihood.variance_at(np.zeros((1, 0)))[:, 0], float)
+        return in_double(likelihood.variance_at(np.zeros((1, 0)))[:, 0])
     found = likelihood.variance_at(dense(X) if rows is None else tf.gather(dense(X), rows))
-    return np.asarray(found[:, 0], float)
+    return in_double(found[:, 0])
 
 
 def pieces(rows: int, width: int) -> Iterator[slice]:
@@ -222,13 +235,13 @@ def of_grid(model: LatentMOGP, data: Any) -> float:
         batch = model._batch(data)
         factors, told = model.factors(), Told(M_h, M_x)
         latents, likelihood = model._of(batch.outputs)
-        noise = np.asarray(noise_of(likelihood, batch.outputs), float)[:, None]
-        root = np.asarray(factors.root, float)
-        Phi = root @ np.asarray(latents.matrices(latents.phi()), float) @ root.T
-        Psi = np.asarray(latents.psi(), float) @ root.T
+        noise = in_double(noise_of(likelihood, batch.outputs))[:, None]
+        root = in_double(factors.root)
+        Phi = root @ in_double(latents.matrices(latents.phi())) @ root.T
+        Psi = in_double(latents.psi()) @ root.T
         D, U = len(Psi), int(batch.X.shape[0])
-        Y = np.asarray(batch.Y, float)
-        weight = np.ones_like(Y) if batch.weight is None else np.asarray(batch.weight, float)
+        Y = in_double(batch.Y)
+        weight = np.ones_like(Y) if batch.weight is None else in_double(batch.weight)
         at = np.broadcast_to(np.arange(U), Y.shape) if batch.rows is None else batch.rows
         places = (np.asarray(at).reshape(-1), np.repeat(np.arange(D), Y.shape[1]))
         precision, pull = (
@@ -246,8 +259,7 @@ def of_grid(model: LatentMOGP, data: Any) -> float:
     new.q_mu.assign(best.mean.reshape(M_h, M_x).T)
     new.q_sqrt.assign(best.root)
     before, after = (
-        told.excess(np.asarray(q.q_mu, float).T.reshape(-1), *_spread_of(q, told), best)
-        for q in (old, new)
+        told.excess(in_double(q.q_mu).T.reshape(-1), *_spread_of(q, told), best) for q in (old, new)
     )
     if before > after:
         model.posterior = new
@@ -272,9 +284,9 @@ def check_grid(model: LatentMOGP) -> None:
 def _spread_of(q: Kronecker | JointGrid, told: Told) -> tuple[float, float]:
     """Trace with the best precision, and log determinant, of the covariance of a grid."""
     if isinstance(q, JointGrid):
-        root = np.asarray(q.q_sqrt, float)
+        root = in_double(q.q_sqrt)
         return told.trace(root), log_determinant(root)
-    T_h, T_x = np.asarray(q.q_sqrt_h, float), np.asarray(q.q_sqrt_x, float)
+    T_h, T_x = in_double(q.q_sqrt_h), in_double(q.q_sqrt_x)
     M_h, M_x = len(T_h), len(T_x)
     P = told.precision().reshape(M_h, M_x, M_h, M_x)
     trace = np.einsum("ixjy,ij,xy->", P, T_h @ T_h.T, T_x @ T_x.T, optimize=True)
@@ -284,7 +296,7 @@ def _spread_of(q: Kronecker | JointGrid, told: Told) -> tuple[float, float]:
 def _whitened(model: SparseMOGP, factors: Factors, X: tf.Tensor | tf.SparseTensor) -> Array:
     """`A = L_u⁻¹ k(Z, X)`, `[G, M, n]`."""
     Kuf = model.inducing.Kuf(model.prior.kernels, X)
-    return np.asarray(tf.linalg.triangular_solve(factors.cholesky, Kuf), float)
+    return in_double(tf.linalg.triangular_solve(factors.cholesky, Kuf))
 
 
 def _assign(q: Full | Joint, factors: Factors, mean: Array, roots: Array) -> None:
@@ -302,7 +314,7 @@ def _assign(q: Full | Joint, factors: Factors, mean: Array, roots: Array) -> Non
 
 def _short_of(q: Full | Joint, factors: Factors, told: list[Told], best: list[Any]) -> float:
     """By how much the bound with a posterior is below that of the best."""
-    m, roots = np.asarray(q.q_mu, float).T, np.asarray(q.q_sqrt, float)
+    m, roots = in_double(q.q_mu).T, in_double(q.q_sqrt)
     if isinstance(q, Full) and not q.whiten:
         L = _each(factors, len(roots))
         m = np.linalg.solve(L, m[..., None])[..., 0]
@@ -318,6 +330,6 @@ def _short_of(q: Full | Joint, factors: Factors, told: list[Told], best: list[An
 
 def _each(factors: Factors, latents: int) -> Array:
     """The factor of every latent GP, `[L, M, M]`."""
-    own = np.asarray(factors.cholesky, float)
+    own = in_double(factors.cholesky)
     each: Array = own[np.arange(latents) % len(own)]
     return each

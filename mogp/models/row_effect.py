@@ -151,13 +151,13 @@ class RowEffectMOGP(SparseMOGP):
         N, D = int(batch.X.shape[0]), len(self.names)
         each = [_over_rows(own, tf.constant(N)) for own in batch.outputs]
         Y, weight = (
-            np.stack([np.asarray(one, float) for one in a], 1) for a in zip(*each, strict=True)
+            np.stack([closed_form.in_double(one) for one in a], 1) for a in zip(*each, strict=True)
         )
         here = weight > 0
         noise = np.stack(
             [np.broadcast_to(closed_form.noise_at(self, d, batch.X, None), N) for d in range(D)], 1
         )
-        shared = np.asarray(self._shared, float)
+        shared = closed_form.in_double(self._shared)
         for piece in closed_form.pieces(N, self.inducing.num_inducing * D):
             both = here[piece, :, None] & here[piece, None]
             own = np.where(here[piece], noise[piece], 1.0)

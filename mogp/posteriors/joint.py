@@ -33,10 +33,10 @@ class Joint(Posterior):
       + a_l^\top (T T^\top)_{ll'} a_{l'}.$$
 
     Outputs with Gaussian noise that share latent GPs make these dependent: a `Full` posterior, a
-    Gaussian for each latent GP, then has variances that are too small.
-    `SparseMOGP.joint_posterior` finds the best `Joint` in closed form. The prior must mix latent
-    GPs (`LMC`, `ICM`, `Independent`). Parameters are laid out as those of a `Full` posterior of
-    one latent GP: `q_mu [L M, 1]` and `q_sqrt [1, L M, L M]`.
+    Gaussian for each latent GP, then has variances that are too small where an output was not
+    observed, and too large where it was. `SparseMOGP.joint_posterior` finds the best `Joint` in
+    closed form. The prior must mix latent GPs (`LMC`, `ICM`, `Independent`). Parameters are laid
+    out as those of a `Full` posterior of one latent GP: `q_mu [L M, 1]`, `q_sqrt [1, L M, L M]`.
 
     Args:
         replaces: where it was found in closed form, whether the `Full` posterior that it replaced
