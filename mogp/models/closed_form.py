@@ -25,16 +25,9 @@ from mogp.kernels import parameters_read_once
 from mogp.models.answers import is_gaussian
 from mogp.models.latent_likelihood import noise_of
 from mogp.models.row_shapes import dense
-from mogp.posteriors import (
-    Factors,
-    Full,
-    Joint,
-    JointGrid,
-    Kronecker,
-    Told,
-    check_size,
-    log_determinant,
-)
+from mogp.posteriors import Factors, Full, Joint, JointGrid, Kronecker
+from mogp.posteriors.joint import check_size
+from mogp.posteriors.optimum import Best, Told, log_determinant
 from mogp.priors import MixingPrior
 
 if TYPE_CHECKING:
@@ -312,7 +305,7 @@ def _assign(q: Full | Joint, factors: Factors, mean: Array, roots: Array) -> Non
     q.q_sqrt.assign(roots)
 
 
-def _short_of(q: Full | Joint, factors: Factors, told: list[Told], best: list[Any]) -> float:
+def _short_of(q: Full | Joint, factors: Factors, told: list[Told], best: list[Best]) -> float:
     """By how much the bound with a posterior is below that of the best."""
     m, roots = in_double(q.q_mu).T, in_double(q.q_sqrt)
     if isinstance(q, Full) and not q.whiten:

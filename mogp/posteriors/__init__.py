@@ -2,20 +2,17 @@
 
 from mogp.posteriors.base import Factors, Posterior
 from mogp.posteriors.full import Full
-from mogp.posteriors.joint import MOST_JOINT, Joint, check_size
+from mogp.posteriors.joint import Joint
 from mogp.posteriors.joint_grid import JointGrid, JointGridFactors
 from mogp.posteriors.kronecker import Kronecker, KroneckerFactors, Projected
-from mogp.posteriors.optimum import Gaussian, Told, inverse_root, log_determinant
 from mogp.posteriors.parsimonious import Parsimonious
 from mogp.posteriors.rows import latents_first, start_like_parsimonious
 
 GridFactors = KroneckerFactors | JointGridFactors
 
 __all__ = [
-    "MOST_JOINT",
     "Factors",
     "Full",
-    "Gaussian",
     "GridFactors",
     "Joint",
     "JointGrid",
@@ -25,10 +22,6 @@ __all__ = [
     "Parsimonious",
     "Posterior",
     "Projected",
-    "Told",
-    "check_size",
-    "inverse_root",
     "latents_first",
-    "log_determinant",
     "start_like_parsimonious",
 ]

@@ -14,8 +14,8 @@ _TIMES = 200
 _SETTLED = 1e-10
 
 
-class Gaussian(NamedTuple):
-    r"""$N(m, T T^\top)$.
+class Best(NamedTuple):
+    r"""The best Gaussian, $N(m, T T^\top)$.
 
     Attributes:
         mean: $m$, `[n]`.
@@ -43,7 +43,7 @@ class Told:
         inducing: $M$.
 
     >>> import numpy as np
-    >>> from mogp.posteriors import Told
+    >>> from mogp.posteriors.optimum import Told
     >>> told = Told(latents=1, inducing=1)
     >>> told.add(np.ones((1, 1, 3)), np.full((3, 1, 1), 2.0), np.full((3, 1), 4.0))
     >>> best = told.best()
@@ -90,12 +90,12 @@ class Told:
         whole: Array = lower + np.tril(lower, -1).T
         return whole
 
-    def best(self) -> Gaussian:
+    def best(self) -> Best:
         """The best $q(v)$ of all Gaussians."""
         root = inverse_root(self.precision())
-        return Gaussian(root @ (root.T @ self._r.reshape(-1)), root)
+        return Best(root @ (root.T @ self._r.reshape(-1)), root)
 
-    def excess(self, mean: Array, trace: float, log_det: float, best: Gaussian) -> float:
+    def excess(self, mean: Array, trace: float, log_det: float, best: Best) -> float:
         r"""$\mathrm{KL}[N(m, S) \| q]$ with the best $q$: what the bound with $N(m, S)$ lacks.
 
         Args:
@@ -130,7 +130,7 @@ def inverse_root(P: Array) -> Array:
         P: `[n, n]`, positive definite.
 
     >>> import numpy as np
-    >>> from mogp.posteriors import inverse_root
+    >>> from mogp.posteriors.optimum import inverse_root
     >>> T = inverse_root(np.array([[2.0, 1.0], [1.0, 2.0]]))
     >>> np.round(3 * T @ T.T, 6).tolist()
     [[2.0, -1.0], [-1.0, 2.0]]

@@ -9,8 +9,8 @@ import tensorflow as tf
 from scipy import optimize, stats
 
 from mogp.errors import UnsupportedError
-from mogp.posteriors import Full, Joint, JointGrid, Kronecker, Told, inverse_root
-from mogp.posteriors.optimum import best_factorised, best_kronecker
+from mogp.posteriors import Full, Joint, JointGrid, Kronecker
+from mogp.posteriors.optimum import Told, best_factorised, best_kronecker, inverse_root
 
 M, N, G, R = 4, 6, 2, 2
 L = G * R
