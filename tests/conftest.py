@@ -81,6 +81,7 @@ def dense_functions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     W = np.eye(J) if model.prior.W is None else np.asarray(model.prior.W)
     Z = np.asarray(model.inducing.Z)
     mean, cov = np.zeros((len(X), J)), np.zeros((len(X), J, len(X), J))
+    told = []
     for latent in range(L):
         g = latent % len(kernels)
         z = Z if Z.ndim == 2 else Z[g]
@@ -91,13 +92,21 @@ def dense_functions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         else:
             Kuu = Kuu + gpflow.default_jitter() * np.eye(len(z))
             root = np.linalg.cholesky(Kuu) if posterior.whiten else np.eye(len(z))
-            m = root @ np.asarray(posterior.q_mu)[:, latent]
-            S = root @ np.asarray(posterior.q_sqrt)[latent]
-            S = S @ S.T
+            if posterior.correlated:
+                own = slice(latent * len(z), (latent + 1) * len(z))
+                m, S = root @ np.asarray(posterior.q_mu)[own, 0], np.zeros_like(Kuu)
+                told.append(np.linalg.solve(Kuu, Kuf).T @ root @ np.asarray(posterior.q_sqrt)[0, own])
+            else:
+                m = root @ np.asarray(posterior.q_mu)[:, latent]
+                S = root @ np.asarray(posterior.q_sqrt)[latent]
+                S = S @ S.T
         project = np.linalg.solve(Kuu, Kuf).T
         mean += np.outer(project @ m, W[:, latent])
         latent_cov = Kff - project @ Kuf + project @ S @ project.T
         cov += np.einsum("nm,j,k->njmk", latent_cov, W[:, latent], W[:, latent])
+    if told:
+        half = np.einsum("jl,lnv->njv", W, np.stack(told))
+        cov += np.einsum("njv,mkv->njmk", half, half)
     return mean + (0 if model.prior.bias is None else np.asarray(model.prior.bias)), cov
 
 

@@ -148,6 +148,14 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         """The parts of a training, in order; arguments are those of `problem`."""
         return [Stage("model", lambda: self.problem(data, size, seed), self.usual_optimizer())]
 
+    def last_step(self, data: Data) -> str:
+        """What `fit` does after the last step of its recipe, in a sentence; "" if nothing.
+
+        Args:
+            data: that it was trained on.
+        """
+        return ""
+
     def usual_optimizer(self) -> Optimizer:
         """What trains it unless the caller of `fit` says otherwise."""
         return Falling(Adam(0.05))

@@ -15,7 +15,7 @@ from mogp.kernels import expected_k, expected_kk
 from mogp.kernels.expected import paired, symmetric
 from mogp.linalg import cholesky
 from mogp.models.replicas import LEAST_VARIANCE
-from mogp.posteriors import KroneckerFactors, Projected
+from mogp.posteriors import GridFactors, Projected
 from mogp.priors import Marginals
 
 _MOST_TENSOR_NODES = 3
@@ -67,52 +67,38 @@ def latent_nodes(dim: int, nodes: int) -> tuple[npt.NDArray[np.float64], npt.NDA
     return np.stack([g.reshape(-1) for g in grids], -1), np.asarray(weights, float).reshape(-1)
 
 
-def moments(
-    factors: KroneckerFactors, x: Projected, latents: Latents
-) -> tuple[tf.Tensor, tf.Tensor]:
+def moments(factors: GridFactors, x: Projected, latents: Latents) -> tuple[tf.Tensor, tf.Tensor]:
     """First and second moment of the functions, `[B, n]`; of rows `x` `[B, n]` or `[1, n]`."""
-    Psi, Phi, prior, posterior = expectations(factors, latents)
+    Psi, pairs = latents.psi(), latents.phi()
     m = tf.linalg.matmul(x.E, Psi[:, :, None])[..., 0]
-    square = tf.reduce_sum(tf.linalg.matmul(x.E, Phi) * x.E, -1)
+    square = tf.reduce_sum(tf.linalg.matmul(x.E, latents.matrices(pairs)) * x.E, -1)
     return (
         m,
         latents.kernel.variance * x.Kff
-        - prior[:, None] * x.prior
-        + posterior[:, None] * x.posterior
+        - tf.linalg.matvec(pairs, paired(factors.prior))[:, None] * x.prior
+        + factors.variances(x, pairs)
         + square,
     )
 
 
 def covariances(
-    factors: KroneckerFactors, x: Projected, latents: Latents
+    factors: GridFactors, x: Projected, latents: Latents
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Means `[B, N]` and covariances `[B, N, N]` of the functions at `N` rows."""
-    Psi, Phi, prior, posterior = expectations(factors, latents)
+    Psi, pairs = latents.psi(), latents.phi()
+    Phi = latents.matrices(pairs)
     m = tf.linalg.matmul(Psi, x.E, transpose_b=True)
     return m, (
         latents.kernel.variance * x.Kff
-        - prior[:, None, None] * x.prior
-        + posterior[:, None, None] * x.posterior
+        - tf.linalg.matvec(pairs, paired(factors.prior))[:, None, None] * x.prior
+        + factors.covariances(x, Phi)
         + tf.linalg.matmul(tf.linalg.matmul(x.E, Phi), x.E, transpose_b=True)
         - m[:, :, None] * m[:, None, :]
     )
 
 
-def expectations(
-    factors: KroneckerFactors, latents: Latents
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-    r"""$\Psi_d$ `[B, M_H]`, $\Phi_d$ `[B, M_H, M_H]`, and the traces `[B]` of $\Phi_d$ with
-    $K_H^{-1}$ and with its posterior counterpart.
-    """
-    Psi, pairs = latents.psi(), latents.phi()
-    prior, posterior = (
-        tf.linalg.matvec(pairs, paired(one)) for one in (factors.prior, factors.posterior)
-    )
-    return Psi, latents.matrices(pairs), prior, posterior
-
-
 def over_latents(
-    factors: KroneckerFactors, x: Projected, latents: Latents, nodes: int
+    factors: GridFactors, x: Projected, latents: Latents, nodes: int
 ) -> tuple[Marginals, tf.Tensor]:
     """Mean and variance `[B, S, n]` of the functions given each of `S` values of `h`, and the
     weights `[S]` with which they average over `q(h)`.
@@ -123,31 +109,32 @@ def over_latents(
     return given_latent(factors, x, latents, h), tf.constant(weights, mean.dtype)
 
 
-def given_latent(
-    factors: KroneckerFactors, x: Projected, latents: Latents, h: tf.Tensor
-) -> Marginals:
+def given_latent(factors: GridFactors, x: Projected, latents: Latents, h: tf.Tensor) -> Marginals:
     """Mean and variance `[B, S, n]` of the functions for latent values `h [B, S, Q]`."""
     Z = latents.Z
     k = latents.kernel(tf.reshape(h, [-1, Z.shape[1]]), Z)
     k = tf.reshape(k, tf.concat([tf.shape(h)[:2], [Z.shape[0]]], 0))
-    prior, posterior = (
-        tf.reduce_sum(tf.linalg.matmul(k, P) * k, -1)[..., None]
-        for P in (factors.prior, factors.posterior)
-    )
+    prior = tf.reduce_sum(tf.linalg.matmul(k, factors.prior) * k, -1)[..., None]
     f_mean = tf.linalg.matmul(k, x.E, transpose_b=True)
     f_var = latents.kernel.variance * x.Kff[:, None] - prior * x.prior[:, None]
-    return Marginals(f_mean, tf.maximum(f_var + posterior * x.posterior[:, None], LEAST_VARIANCE))
+    return Marginals(f_mean, tf.maximum(f_var + factors.given(x, k), LEAST_VARIANCE))
 
 
 def curves(
-    factors: KroneckerFactors, x: Projected, latents: Latents, h: tf.Tensor, normal: tf.Tensor
+    factors: GridFactors,
+    x: Projected,
+    latents: Latents,
+    h: tf.Tensor,
+    normal: tf.Tensor,
+    seed: list[int],
 ) -> tf.Tensor:
     r"""Joint draws `[S, D N]` of the functions of $D$ outputs, given their latent variables.
 
     With the rows of output after output, and $k_d = k_H(h_d, Z^H)$, the covariance of rows $i, j$
     of outputs $d, d'$ is
     $k_H(h_d, h_{d'}) k_{ij} - k_d K_H^{-1} k_{d'}^\top a_i^\top a_j
-    + k_d L_H^{-\top} T_H T_H^\top L_H^{-1} k_{d'}^\top (T_X^\top a_i)^\top T_X^\top a_j$.
+    + k_d L_H^{-\top} T_H T_H^\top L_H^{-1} k_{d'}^\top (T_X^\top a_i)^\top T_X^\top a_j$
+    under a Kronecker posterior; under a joint one the inducing variables are drawn first.
 
     Args:
         factors: of the inducing variables.
@@ -155,21 +142,20 @@ def curves(
         latents: of the outputs.
         h: `[S, D, Q_H]`.
         normal: `[S, D N]` standard normal draws.
+        seed: of draws of the inducing variables.
     """
     S, D, Q = h.shape
     N = x.E.shape[0] // D
     kernel = latents.kernel
     k = tf.reshape(kernel(tf.reshape(h, [-1, Q]), latents.Z), [S, D, -1])
-    between = (
-        kernel(h),
-        -tf.linalg.matmul(tf.linalg.matmul(k, factors.prior), k, transpose_b=True),
-        tf.linalg.matmul(tf.linalg.matmul(k, factors.posterior), k, transpose_b=True),
-    )
-    cov = tf.add_n(
-        [
-            tf.repeat(tf.repeat(outputs, N, 1), N, 2) * rows
-            for outputs, rows in zip(between, (x.Kff, x.prior, x.posterior), strict=True)
-        ]
-    )
-    mean = tf.reduce_sum(tf.repeat(k, N, 1) * x.E, -1)
+    E, varies = factors.drawn(x, S, seed)
+    between = [
+        (kernel(h), x.Kff),
+        (-tf.linalg.matmul(tf.linalg.matmul(k, factors.prior), k, transpose_b=True), x.prior),
+    ]
+    if varies is not None:
+        told = tf.linalg.matmul(tf.linalg.matmul(k, varies), k, transpose_b=True)
+        between.append((told, x.posterior))
+    cov = tf.add_n([tf.repeat(tf.repeat(outputs, N, 1), N, 2) * rows for outputs, rows in between])
+    mean = tf.reduce_sum(tf.repeat(k, N, 1) * E, -1)
     return mean + tf.linalg.matvec(cholesky(cov, name="the covariance of the draws"), normal)

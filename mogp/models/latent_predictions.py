@@ -26,7 +26,7 @@ from mogp.models.latent_moments import (
 )
 from mogp.models.latent_terms import at_rows
 from mogp.models.replicas import LEAST_VARIANCE, ReplicatedMOGP
-from mogp.posteriors import Kronecker, KroneckerFactors, Projected
+from mogp.posteriors import GridFactors, JointGrid, Kronecker, Projected
 from mogp.priors import Marginals
 
 _MOST_JOINT = 4096
@@ -39,7 +39,7 @@ class PredictsLatents(ReplicatedMOGP):
     kernels: KernelStack
     inducing: ReplicaPoints
     likelihood: Any
-    posterior: Kronecker
+    posterior: Kronecker | JointGrid
     nodes: int
 
     @property
@@ -53,11 +53,11 @@ class PredictsLatents(ReplicatedMOGP):
         """$Q_H$."""
 
     @abstractmethod
-    def factors(self, K_x: tf.Tensor | None = None) -> KroneckerFactors:
+    def factors(self, K_x: tf.Tensor | None = None) -> GridFactors:
         """The covariances of the inducing variables, factorised."""
 
     @abstractmethod
-    def _at(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]: ...
+    def _at(self, X: tf.Tensor) -> tuple[GridFactors, Projected]: ...
 
     @abstractmethod
     def _of(self, outputs: tf.Tensor) -> tuple[Latents, Any]: ...
@@ -96,12 +96,12 @@ class PredictsLatents(ReplicatedMOGP):
         m, cov = covariances(*self._joint(X), self._of(_numbers(outputs))[0])
         return Marginals(tf.transpose(m), cov)
 
-    def _at_all(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]:
+    def _at_all(self, X: tf.Tensor) -> tuple[GridFactors, Projected]:
         """What is known of rows that all outputs share, `[1, N]`."""
         factors, x = self._at(X)
         return factors, Projected(*(a[None] for a in x))
 
-    def _joint(self, X: tf.Tensor) -> tuple[KroneckerFactors, Projected]:
+    def _joint(self, X: tf.Tensor) -> tuple[GridFactors, Projected]:
         """The same with covariances between rows."""
         factors = self.factors()
         Kuf, Kff = self.inducing.Kuf(self.kernels, X)[0], self.kernels.K(X)[0]
@@ -163,7 +163,7 @@ class PredictsLatents(ReplicatedMOGP):
         normal = tf.random.stateless_normal([samples, D * N], [seed, 2], dtype=X.dtype)
         size = max(1, _MOST_JOINT**2 // max(1, D * N) ** 2)
         parts = [
-            curves(factors, x, latents, h[s : s + size], normal[s : s + size])
+            curves(factors, x, latents, h[s : s + size], normal[s : s + size], [seed, -1 - s])
             for s in range(0, samples, size)
         ]
         return tf.transpose(tf.reshape(tf.concat(parts, 0), [samples, D, N]), [0, 2, 1])

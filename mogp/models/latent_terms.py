@@ -18,11 +18,11 @@ from mogp.data.padded import PaddedBatch
 from mogp.kernels.expected import paired
 from mogp.models.latent_likelihood import noise_of, on_rows
 from mogp.models.latent_moments import Latents, moments, over_latents
-from mogp.posteriors import KroneckerFactors, Projected
+from mogp.posteriors import GridFactors, Projected
 
 _MOST_EMPTY = 10
 
-At: TypeAlias = Callable[[tf.Tensor], tuple[KroneckerFactors, Projected]]
+At: TypeAlias = Callable[[tf.Tensor], tuple[GridFactors, Projected]]
 """From inputs `[N, P + 1]` to what the posterior knows of them."""
 
 
@@ -64,14 +64,14 @@ def data_terms(
 
 
 def squared_errors(
-    batch: PaddedBatch, factors: KroneckerFactors, x: Projected, latents: Latents
+    batch: PaddedBatch, factors: GridFactors, x: Projected, latents: Latents
 ) -> tf.Tensor:
     r"""$\mathbb E_q (y_{dn} - f_{dn})^2$, `[B, n]`."""
     m, e = moments(factors, x, latents)
     return tf.square(batch.Y) - 2 * batch.Y * m + e
 
 
-def at_rows(at: At, batch: PaddedBatch) -> tuple[KroneckerFactors, Projected]:
+def at_rows(at: At, batch: PaddedBatch) -> tuple[GridFactors, Projected]:
     """What is known of each row `[B, n]` of a batch (`[1, n]` where outputs share them)."""
     if batch.rows is None:
         factors, x = at(batch.X)
@@ -99,7 +99,7 @@ def few_inputs(batch: PaddedBatch) -> bool:
 
 def common_term(
     batch: PaddedBatch,
-    factors: KroneckerFactors,
+    factors: GridFactors,
     x: Projected,
     latents: Latents,
     noise: tf.Tensor,
@@ -109,15 +109,10 @@ def common_term(
     """
     weight = batch.scale / noise
     Psi = latents.psi()
-    Phi = latents.matrices(tf.linalg.matvec(latents.phi(), weight, transpose_a=True))
-    spread = latents.kernel.variance * tf.reduce_sum(weight) * tf.reduce_sum(x.Kff) + tf.reduce_sum(
-        Phi
-        * (
-            tf.linalg.matmul(x.E, x.E, transpose_a=True)
-            - factors.prior * tf.reduce_sum(x.prior)
-            + factors.posterior * tf.reduce_sum(x.posterior)
-        )
-    )
+    pairs = tf.linalg.matvec(latents.phi(), weight, transpose_a=True)
+    told = tf.linalg.matmul(x.E, x.E, transpose_a=True) - factors.prior * tf.reduce_sum(x.prior)
+    spread = latents.kernel.variance * tf.reduce_sum(weight) * tf.reduce_sum(x.Kff)
+    spread += tf.reduce_sum(pairs * (paired(told) + factors.total(x)))
     fitted = tf.reduce_sum(tf.reduce_sum(tf.linalg.matmul(batch.Y, x.E) * Psi, -1) * weight)
     squares = tf.reduce_sum(tf.reduce_sum(tf.square(batch.Y), -1) * weight)
     rows = tf.cast(tf.shape(batch.X)[0], batch.Y.dtype)
@@ -127,7 +122,7 @@ def common_term(
 
 def table_term(
     batch: PaddedBatch,
-    factors: KroneckerFactors,
+    factors: GridFactors,
     x: Projected,
     latents: Latents,
     noise: tf.Tensor,
@@ -139,9 +134,7 @@ def table_term(
     W, WY = _tables(batch, batch.weight, batch.weight * batch.Y)
     Psi, pairs = latents.psi(), latents.phi()
     by_row = paired(x.E[:, :, None] * x.E[:, None, :])
-    by_row += x.posterior[:, None] * paired(factors.posterior) - x.prior[:, None] * paired(
-        factors.prior
-    )
+    by_row += factors.by_row(x) - x.prior[:, None] * paired(factors.prior)
     spread = latents.kernel.variance * tf.linalg.matvec(W, x.Kff)
     spread += tf.reduce_sum(tf.linalg.matmul(W, by_row) * pairs, -1)
     fitted = tf.reduce_sum(tf.linalg.matmul(WY, x.E) * Psi, -1)
@@ -165,7 +158,7 @@ def _tables(batch: PaddedBatch, *values: tf.Tensor) -> list[tf.Tensor]:
 
 def collapsed_term(
     Y: tf.Tensor,
-    factors: KroneckerFactors,
+    factors: GridFactors,
     A: tf.Tensor,
     diagonal: tf.Tensor,
     latents: Latents,

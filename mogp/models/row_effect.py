@@ -17,6 +17,7 @@ from mogp.errors import UnsupportedError
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import PerOutput
 from mogp.linalg import cholesky
+from mogp.models import closed_form
 from mogp.models.answers import is_gaussian
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Factors, Posterior
@@ -141,6 +142,30 @@ class RowEffectMOGP(SparseMOGP):
                 "Use one number for all outputs on data without unused rows, or batch_size=None.",
             )
         return super().batches(data, size, seed)
+
+    def _row_terms(self, batch: Batch) -> Iterator[tuple[Any, Array, Array]]:
+        r"""With $W$ the weights of the functions, $\Lambda_n = W_o^\top \Sigma_{oo}^{-1} W_o$ and
+        $b_n = W_o^\top \Sigma_{oo}^{-1} (y_o - b_o)$.
+        """
+        W, bias = closed_form.mixture(self)
+        N, D = int(batch.X.shape[0]), len(self.names)
+        each = [_over_rows(own, tf.constant(N)) for own in batch.outputs]
+        Y, weight = (
+            np.stack([closed_form.in_double(one) for one in a], 1) for a in zip(*each, strict=True)
+        )
+        here = weight > 0
+        noise = np.stack(
+            [np.broadcast_to(closed_form.noise_at(self, d, batch.X, None), N) for d in range(D)], 1
+        )
+        shared = closed_form.in_double(self._shared)
+        for piece in closed_form.pieces(N, self.inducing.num_inducing * D):
+            both = here[piece, :, None] & here[piece, None]
+            own = np.where(here[piece], noise[piece], 1.0)
+            Sigma = both * shared + own[:, :, None] * np.eye(D)
+            inverse = np.where(both, np.linalg.inv(Sigma), 0.0) / self.kl_weight
+            precision = W.T @ inverse @ W
+            pull = (inverse @ (Y[piece] - bias)[..., None])[..., 0] @ W
+            yield closed_form.rows_of(batch.X, piece), precision, pull
 
     # --- prediction
 

@@ -14,7 +14,7 @@ from mogp.optimizers.adam import Adam
 from mogp.optimizers.base import Ending, GradientOptimizer, Loss, Optimizer, Problem, Watch
 from mogp.optimizers.exploratory import VAN, Exploratory, Vadam
 from mogp.optimizers.natural_steps import natural_step, parsimonious_step
-from mogp.posteriors import Full, Parsimonious, Posterior
+from mogp.posteriors import Full, Joint, Parsimonious, Posterior
 
 __all__ = ["FNG", "Natural", "NaturalAdam", "hyb", "natural_step", "parsimonious_step"]
 
@@ -172,12 +172,12 @@ def _moves(model: Any) -> _Moves:
     posterior = getattr(model, "posterior", None)
     if isinstance(posterior, Parsimonious):
         moves = _Moves(posterior, posterior.mu, posterior.sigma, partial(_parsimonious, model))
-    elif isinstance(posterior, Full):
+    elif isinstance(posterior, Full | Joint):
         moves = _Moves(posterior, posterior.q_mu, posterior.q_sqrt, _full)
     else:
         raise UnsupportedError(
             f"{type(model).__name__} has no posterior that natural gradients can move"
-            " (mogp.posteriors.Full or Parsimonious). Use Adam()."
+            " (mogp.posteriors.Joint, Full or Parsimonious). Use Adam()."
         )
     if not (moves.location.trainable and moves.scale.trainable):
         raise ValueError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import gpflow
 import tensorflow as tf
@@ -44,6 +44,8 @@ class Posterior(gpflow.Module, ABC):
     Attributes:
         copies: latent GPs that share each kernel.
         by_row: whether variables have a row for each latent GP (`latents_first`).
+        correlated: whether latent GPs depend on each other under it (`Joint`); then `project`
+            gives covariances between them.
 
     >>> import tensorflow as tf
     >>> from mogp.posteriors import Full
@@ -53,6 +55,8 @@ class Posterior(gpflow.Module, ABC):
     >>> posterior.kl(factors).numpy().tolist()
     [0.0, 0.0]
     """
+
+    correlated: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +106,8 @@ class Posterior(gpflow.Module, ABC):
             Kff: `[G, N]` prior variances, or `[G, N, N]` covariances.
 
         Returns:
-            Mean `[L, N]`, and variance `[L, N]` or covariance `[L, N, N]` as `Kff`.
+            Mean `[L, N]`, and variance `[L, N]` or covariance `[L, N, N]` as `Kff`. Where latent
+            GPs are `correlated`, covariances between them, `[L, N, L]` or `[L, N, L, N]`.
         """
 
     @abstractmethod

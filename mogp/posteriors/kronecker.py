@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gpflow
 import numpy as np
@@ -10,6 +10,7 @@ import tensorflow as tf
 from check_shapes import check_shapes
 from gpflow.utilities import triangular
 
+from mogp.kernels.expected import paired
 from mogp.linalg import cholesky
 
 _START = np.sqrt(0.1)
@@ -41,6 +42,55 @@ class KroneckerFactors(NamedTuple):
     prior: tf.Tensor
     posterior: tf.Tensor
     mean: tf.Tensor
+
+    def variances(self, x: Projected, pairs: tf.Tensor) -> tf.Tensor:
+        r"""What $q(U)$ leaves uncertain at rows, its covariance against $\Phi_d$, `[B, n]`.
+
+        Args:
+            x: rows `[B, n]`, or `[1, n]` that all outputs share.
+            pairs: of $\Phi_d$, `[B, M_H (M_H + 1) / 2]`.
+        """
+        return tf.linalg.matvec(pairs, paired(self.posterior))[:, None] * x.posterior
+
+    def covariances(self, x: Projected, Phi: tf.Tensor) -> tf.Tensor:
+        r"""The same over `N` rows, `[B, N, N]`.
+
+        Args:
+            x: rows, with covariances between them.
+            Phi: $\Phi_d$, `[B, M_H, M_H]`.
+        """
+        return tf.reduce_sum(Phi * self.posterior, [1, 2])[:, None, None] * x.posterior
+
+    def given(self, x: Projected, k: tf.Tensor) -> tf.Tensor:
+        r"""The same for latent variables that are known, `[B, S, n]`.
+
+        Args:
+            x: rows `[B, n]` or `[1, n]`.
+            k: $k_H(h, Z^H)$, `[B, S, M_H]`.
+        """
+        told = tf.reduce_sum(tf.linalg.matmul(k, self.posterior) * k, -1)
+        return told[..., None] * x.posterior[:, None]
+
+    def by_row(self, x: Projected) -> tf.Tensor:
+        """Weights `[n, M_H (M_H + 1) / 2]` of rows `[n]`, whose product with pairs is
+        `variances`.
+        """
+        return x.posterior[:, None] * paired(self.posterior)
+
+    def total(self, x: Projected) -> tf.Tensor:
+        """The sum of `by_row` over the rows."""
+        return tf.reduce_sum(x.posterior) * paired(self.posterior)
+
+    def drawn(self, x: Projected, samples: int, seed: list[int]) -> tuple[tf.Tensor, tf.Tensor]:
+        """`E [N, M_H]` at the mean, and what varies with the inducing variables: factors over
+        outputs and over rows of its covariance.
+
+        Args:
+            x: rows, with covariances between them.
+            samples: nothing is drawn here; see `JointGridFactors.drawn`.
+            seed: of the draws.
+        """
+        return x.E, self.posterior
 
 
 class Projected(NamedTuple):
@@ -141,7 +191,7 @@ class Kronecker(gpflow.Module):
         "return.prior: [N, ...]",
         "return.posterior: [N, ...]",
     )
-    def project(self, factors: KroneckerFactors, Kuf: tf.Tensor, Kff: tf.Tensor) -> Projected:
+    def project(self, factors: Any, Kuf: tf.Tensor, Kff: tf.Tensor) -> Projected:
         """What the posterior knows of some inputs, whatever the latent variable.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import gpflow
 import tensorflow as tf
@@ -33,10 +33,18 @@ class Marginals(NamedTuple):
 
 
 class LatentPosterior(Protocol):
-    """What a prior asks of the posterior `q(u)`: see `mogp.posteriors`."""
+    """What a prior asks of the posterior `q(u)`: see `mogp.posteriors`.
+
+    Attributes:
+        correlated: whether latent GPs depend on each other under it.
+    """
+
+    correlated: ClassVar[bool]
 
     def project(self, factors: Any, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean `[L, N]` and variance `[L, N]` (or covariance `[L, N, N]`) of the latent GPs."""
+        """Mean `[L, N]` and variance `[L, N]` (or covariance `[L, N, N]`) of the latent GPs, or
+        covariances between them, `[L, N, L]` (or `[L, N, L, N]`).
+        """
 
 
 class Conditional(ABC):

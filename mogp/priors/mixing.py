@@ -17,6 +17,7 @@ from mogp.inducing import InducingPoints
 from mogp.kernels import KernelStack
 from mogp.linalg import cholesky
 from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
+from mogp.priors.correlated import CorrelatedLatents
 
 _SMALLEST_VARIANCE = 1e-12
 Kernels: TypeAlias = Kernel | Sequence[Kernel] | KernelStack
@@ -78,6 +79,8 @@ class MixingPrior(Prior):
         """The functions at `X [N, P]`, from one pass over the latent GPs: see `Prior.condition`."""
         Kff = self.kernels.K(X) if full_cov else self.kernels.K_diag(X)
         mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
+        if posterior.correlated:
+            return CorrelatedLatents(mean, var, self.W, self.bias)
         return _Mixed(mean, var, by_rows(self.W), by_rows(self.bias))
 
     @check_shapes("latents: [N, L]", "return: [N, J]")

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from mogp.data import Array
 from mogp.inducing import FunctionPoints
 from mogp.linalg import cholesky_and_jitter, first_jitter
-from mogp.posteriors import Full
+from mogp.posteriors import Full, Joint
 from mogp.training.convergence import convergence
 
 
@@ -66,7 +66,9 @@ def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
 
 def _jitter(model: Any) -> list[str]:
     if not (
-        hasattr(model, "inducing") and hasattr(model, "prior") and isinstance(model.posterior, Full)
+        hasattr(model, "inducing")
+        and hasattr(model, "prior")
+        and isinstance(model.posterior, Full | Joint)
     ):
         return []
     Kuu = model.inducing.Kuu(model.prior.kernels)

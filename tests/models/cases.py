@@ -29,6 +29,7 @@ from mogp.models import (
     GPAR,
     HGP,
     ExactLMC,
+    LatentMOGP,
     SparseMOGP,
     accgp,
     additive_gplar,
@@ -60,7 +61,7 @@ from mogp.models import (
     robust_max,
 )
 from mogp.models.choices import ScalingChoice, in_units
-from mogp.posteriors import Parsimonious, Posterior
+from mogp.posteriors import Joint, JointGrid, Parsimonious, Posterior
 from mogp.priors import ICM, LMC, Independent, Prior
 
 CALLS = (
@@ -157,6 +158,14 @@ def handmade(
     data = in_units(scaling, data, kinds)
     points = kmeans_points(data, 3, sets=sets)
     return SparseMOGP(prior, points, kinds, posterior, names=data.names, scaling=data.scaled_by)
+
+
+def on_a_joint_grid(model: LatentMOGP) -> LatentMOGP:
+    """The model with a joint posterior, which is trained as it is."""
+    inputs, latents = (int(n) for n in model.posterior.q_mu.shape)
+    model.posterior = JointGrid()
+    model.posterior.build(inputs, latents)
+    return model
 
 
 def _units(data: Data, number: int) -> Any:
@@ -276,6 +285,14 @@ MIXES = (
         "ICM",
         small.reals,
         lambda d, **how: handmade(d, ICM(_units(d, 1)[0], 3, 2), None, **how),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    Case(
+        "ICM, LMC, sparse",
+        "LMC, a joint posterior",
+        small.reals,
+        lambda d, **how: handmade(d, LMC(_units(d, 2), functions=3), 2, posterior=Joint(), **how),
         NO_REPLICAS,
         gaussian=True,
     ),
@@ -539,6 +556,15 @@ HIERARCHIES = (
         "HMOGP-LV, Bernoulli",
         partial(small.answers, replica="run"),
         lambda d, **how: hmogp_lv(d, Bernoulli(), latent_dim=1, inducing=2, latent_inducing=2, start="random", **how),
+        NO_CONDITION,
+    ),
+    Case(
+        "HMOGP-LV",
+        "HMOGP-LV, a joint posterior",
+        _reps,
+        lambda d, **how: on_a_joint_grid(
+            hmogp_lv(d, latent_dim=1, inducing=2, latent_inducing=2, start="random", **how)
+        ),
         NO_CONDITION,
     ),
     Case(

@@ -17,6 +17,7 @@ from mogp.inducing import ReplicaPoints
 from mogp.kernels import hierarchical
 from mogp.likelihoods import Gaussian
 from mogp.models import LatentMOGP
+from mogp.posteriors import JointGrid
 
 Covariance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 LEVELS = ((0.7, 1.3), (0.5, 0.6))
@@ -88,7 +89,10 @@ def dense(model: LatentMOGP, k_x: Covariance) -> Dense:
     K_h = rbf(Z_h, Z_h, scale, lengthscales) + jitter * np.eye(len(Z_h))
     L_x, L_h = np.linalg.cholesky(K_x), np.linalg.cholesky(K_h)
     M = L_x @ model.posterior.q_mu.numpy() @ L_h.T
-    root_x, root_h = L_x @ model.posterior.q_sqrt_x.numpy(), L_h @ model.posterior.q_sqrt_h.numpy()
+    if isinstance(model.posterior, JointGrid):
+        root = np.kron(L_h, L_x) @ model.posterior.q_sqrt.numpy()
+    else:
+        root = np.kron(L_h @ model.posterior.q_sqrt_h.numpy(), L_x @ model.posterior.q_sqrt_x.numpy())
 
     def cross(h: np.ndarray, X: np.ndarray) -> np.ndarray:
         K = k_x(X, Z_x)
@@ -97,7 +101,7 @@ def dense(model: LatentMOGP, k_x: Covariance) -> Dense:
     return Dense(
         K=np.kron(K_h, K_x),
         m=M.reshape(-1, order="F"),
-        S=np.kron(root_h @ root_h.T, root_x @ root_x.T),
+        S=root @ root.T,
         cross=cross,
         prior=lambda X: scale * np.diag(k_x(X, X)),
     )
