@@ -148,6 +148,12 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
         """The parts of a training, in order; arguments are those of `problem`."""
         return [Stage("model", lambda: self.problem(data, size, seed), self.usual_optimizer())]
 
+    def usual_stages(
+        self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
+    ) -> list[Stage]:
+        """The stages of a training of which the caller of `fit` left the optimiser open."""
+        return self.stages(data, size, seed)
+
     def last_step(self, data: Data) -> str:
         """What `fit` does after the last step of its recipe, in a sentence; "" if nothing.
 

@@ -63,6 +63,8 @@ class RowEffectMOGP(SparseMOGP):
     [1, 1]
     """
 
+    _rows_apart = False
+
     def __init__(
         self,
         prior: Prior,

@@ -5,7 +5,8 @@ likelihoods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -23,8 +24,10 @@ from mogp.likelihoods.groups import Group, groups
 from mogp.models import closed_form
 from mogp.models.answers import LikelihoodPredictor, ToldPredictor, is_gaussian
 from mogp.models.base import MANY_ROWS, MOGP, ROWS, Data, Given, Replica
+from mogp.models.collapsed import Collapsed, collapses
 from mogp.models.row_shapes import dense, outputs_first, targets
-from mogp.optimizers import Problem
+from mogp.models.stages import Stage
+from mogp.optimizers import LBFGS, Problem
 from mogp.posteriors import Factors, Full, Joint, Posterior
 from mogp.priors import Conditional, Marginals, MixingPrior, Prior, View
 
@@ -86,6 +89,7 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
 
     compiles = True
     reads_sparse = True
+    _rows_apart: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -252,6 +256,27 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         """
         self._factorise()
         return super().problem(data, size, seed)
+
+    def usual_stages(
+        self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
+    ) -> list[Stage]:
+        r"""See `MOGP.usual_stages`. Where all targets are Gaussian, and there are not many,
+        $q(\mathbf u)$ need not be trained: L-BFGS maximises the bound under the best one
+        (`Collapsed`), which is put in afterwards.
+        """
+        self._factorise()
+        whole = size is None and self._rows_apart
+        if not (whole and isinstance(data, MultiOutputData) and collapses(self, data)):
+            return self.stages(data, size, seed)
+
+        def problem() -> Problem:
+            hyper = Collapsed(self)
+            return replace(self.problem(data, size, seed), model=hyper, loss=hyper.loss)
+
+        def ready() -> None:
+            self.joint_posterior(data)
+
+        return [Stage("model", problem, LBFGS(), only=LBFGS, ready=ready)]
 
     def _factorise(self) -> None:
         """In place of a joint posterior that was found in closed form take the factorised one that

@@ -19,6 +19,8 @@ class Stage:
             Adam.
         only: the one kind of optimiser that can do it; None for any.
         after: what to do when it has ended, or None.
+        ready: what has to be done before the model can be asked in the middle of it (by a monitor),
+            or None.
     """
 
     name: str
@@ -26,3 +28,4 @@ class Stage:
     optimizer: Optimizer | None = None
     only: type[Optimizer] | None = None
     after: Callable[[], None] | None = None
+    ready: Callable[[], None] | None = None

@@ -105,7 +105,7 @@ def fit(
     kept = read_checkpoint(path)
     if isinstance(model, MOGP):
         _begin(model, data, resumed=kept is not None)
-    stages = _stages(model, data, rows, seed)
+    stages = _stages(model, data, rows, seed, by_recipe=optimizer is None)
     done = 0 if kept is None else min(len(kept.stages), len(stages) - 1)
     of = getattr(data, "fingerprint", "a function") if path else ""
     run = f"seed {seed}, batches of {rows}, data {of}"
@@ -123,7 +123,7 @@ def fit(
             history.recipe = told(chosen, rows, most) if optimizer is None else ""
             loop = Loop(
                 problem, history, state, most, window, patience, monitor, every, interrupted,
-                report, begun,
+                report, begun, stage.ready or _nothing,
             )  # fmt: skip
             if not history.monitored:
                 loop.look()
@@ -134,6 +134,8 @@ def fit(
             if not _goes_on(stage, history, begun, ending):
                 break
     state.save(history, force=True)
+    if optimizer is None and isinstance(model, MOGP) and not callable(data):
+        history.last_step = model.last_step(data)
     whole = isinstance(chosen, LBFGS)
     history.diagnosis = _diagnosed(model, history, history.elbo[begun:], whole)
     return history
@@ -179,6 +181,10 @@ def _begin(model: MOGP, data: MultiOutputData | LabelData | Source, resumed: boo
         )
 
 
+def _nothing() -> None:
+    """What is to be done where nothing is."""
+
+
 def _goes_on(stage: Stage, history: History, begun: int, ending: Ending) -> bool:
     """Note the end of a stage; whether the next may begin."""
     undisturbed = history.status == "finished"
@@ -212,11 +218,15 @@ def _check_numbers(steps: int | None, window: int, patience: int | None, every: 
 
 
 def _stages(
-    model: BayesianModel, data: MultiOutputData | LabelData | Source, batch_size: Any, seed: int
+    model: BayesianModel,
+    data: MultiOutputData | LabelData | Source,
+    batch_size: Any,
+    seed: int,
+    by_recipe: bool,
 ) -> list[Stage]:
     """What to minimise: a model of `mogp` says it itself, others take batches from a function."""
     if isinstance(model, MOGP):
-        return model.stages(data, batch_size, seed)
+        return (model.usual_stages if by_recipe else model.stages)(data, batch_size, seed)
     if not callable(data):
         raise TypeError(
             f"{type(model).__name__} is not a model of mogp and cannot read"

@@ -51,6 +51,7 @@ class History:
         monitored: what the `monitor` returned along the way, each with its `step`.
         stages: what each stage did; one for most models.
         recipe: what `fit` chose itself, in words; "" with an optimiser of the caller's.
+        last_step: what it did after the last step, in words; "" if nothing.
 
     >>> import numpy as np
     >>> history = History(elbo=np.array([-3.0, -2.0]), seconds=0.5)
@@ -70,6 +71,7 @@ class History:
     monitored: list[dict[str, Any]] = field(default_factory=list)
     stages: list[StageRecord] = field(default_factory=list)
     recipe: str = ""
+    last_step: str = ""
 
     @property
     def converged(self) -> bool | None:
@@ -114,18 +116,14 @@ class History:
 
     def __str__(self) -> str:
         said = f"{self.status} after {self.steps} steps in {self.seconds:.1f} s"
+        if self.steps and len(self.stages) < 2:
+            last = np.mean(self.elbo[-min(100, self.steps) :])
+            said += f", ELBO {last:.4g} (mean of the last steps)"
+        parts = [self.message]
         if len(self.stages) > 1:
             parts = [
                 f"{s.name}: {s.steps} steps, {s.seconds:.2f} s. {s.message}" for s in self.stages
             ]
-            return "\n".join(
-                [f"{said}.", *self._chose(), *parts, str(self.diagnosis or "")]
-            ).rstrip()
-        if self.steps:
-            last = np.mean(self.elbo[-min(100, self.steps) :])
-            said += f", ELBO {last:.4g} (mean of the last steps)"
-        parts = [f"{said}.", *self._chose(), self.message, str(self.diagnosis or "")]
-        return "\n".join(filter(None, parts))
-
-    def _chose(self) -> list[str]:
-        return [f"Recipe: {self.recipe}."] if self.recipe else []
+        recipe = f"Recipe: {self.recipe}." if self.recipe else ""
+        lines = [f"{said}.", recipe, *parts, self.last_step, str(self.diagnosis or "")]
+        return "\n".join(filter(None, lines))

@@ -39,6 +39,7 @@ class Loop:
         interrupted: whether someone pressed Ctrl-C.
         report: is told the step, how many there are at most, and the objective.
         begun: steps of the stages before this one.
+        ready: called before the monitor: see `Stage`.
     """
 
     problem: Problem
@@ -52,6 +53,7 @@ class Loop:
     interrupted: Callable[[], bool]
     report: Callable[[int, int, float], None]
     begun: int = 0
+    ready: Callable[[], object] = lambda: None
     _at_once: int = 1
 
     @property
@@ -147,6 +149,7 @@ class Loop:
     def look(self) -> None:
         """Call the monitor, where it is due."""
         if self.monitor is not None and (self.step % self.every == 0 or self.left == 0):
+            self.ready()
             self.history.monitored.append({"step": self.history.steps, **self.monitor()})
 
     def _works(self, step: int) -> bool:
