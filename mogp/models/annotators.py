@@ -23,7 +23,7 @@ from mogp.models.choices import (
     chosen_points,
     in_units,
 )
-from mogp.models.lengthscales import start_lengthscales
+from mogp.models.data_start import StartName, first_lengthscale
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent, Marginals, Prior
@@ -100,6 +100,7 @@ def ccgpma(
     inducing: int | InducingPoints = 40,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> AnnotatedMOGP:
@@ -120,6 +121,8 @@ def ccgpma(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
+        start: "data" for lengthscales by which inducing inputs see each other; "plain" for a tenth
+            of the diagonal of the inputs.
         scaling: as in `hetmogp_lmc`.
         seed: of the inducing inputs and mixing weights.
 
@@ -141,10 +144,9 @@ def ccgpma(
     W = None
     if Q == J:
         W = np.eye(J) + _SPREAD * np.random.default_rng(seed).standard_normal((J, J))
-    kernels = _kernels(data, kernel, Q)
-    return _annotated(
-        data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), Q, inducing, whiten, seed
-    )
+    points = _points(data, inducing, Q, seed)
+    kernels = _kernels(data, kernel, Q, points, start)
+    return _annotated(data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), points, whiten)
 
 
 def cgpma(
@@ -154,6 +156,7 @@ def cgpma(
     inducing: int | InducingPoints = 40,
     kernel: KernelChoice = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> AnnotatedMOGP:
@@ -167,7 +170,7 @@ def cgpma(
     likelihood  annotators whose reliability is a function of the input
 
     Args:
-        data, classes, whiten, scaling, seed: as in `ccgpma`.
+        data, classes, whiten, start, scaling, seed: as in `ccgpma`.
         inducing: inducing inputs of each function (centres of clusters), or the inducing points.
         kernel: a GPflow kernel, of which every function gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
@@ -183,25 +186,21 @@ def cgpma(
     likelihood = _likelihood(data, classes)
     data = in_units(scaling, data, [likelihood])
     J = likelihood.latent_dim
-    kernels = _kernels(data, kernel, J)
-    return _annotated(data, likelihood, Independent(kernels), J, inducing, whiten, seed)
+    points = _points(data, inducing, J, seed)
+    kernels = _kernels(data, kernel, J, points, start)
+    return _annotated(data, likelihood, Independent(kernels), points, whiten)
 
 
 def _annotated(
     data: MultiOutputData,
     likelihood: Annotators,
     prior: Prior,
-    sets: int,
-    inducing: int | InducingPoints,
+    points: InducingPoints,
     whiten: bool,
-    seed: int,
 ) -> AnnotatedMOGP:
-    def make(M: int) -> InducingPoints:
-        return kmeans_points(data, M, sets=sets, seed=seed)
-
     return AnnotatedMOGP(
         prior=prior,
-        inducing=chosen_points(inducing, make, data.scaled_by),
+        inducing=points,
         posterior=Full(whiten),
         likelihood=[likelihood],
         names=data.schema,
@@ -209,9 +208,24 @@ def _annotated(
     )
 
 
-def _kernels(data: MultiOutputData, kernel: KernelChoice, count: int) -> Sequence[Kernel]:
+def _points(
+    data: MultiOutputData, inducing: int | InducingPoints, sets: int, seed: int
+) -> InducingPoints:
+    def make(M: int) -> InducingPoints:
+        return kmeans_points(data, M, sets=sets, seed=seed)
+
+    return chosen_points(inducing, make, data.scaled_by)
+
+
+def _kernels(
+    data: MultiOutputData,
+    kernel: KernelChoice,
+    count: int,
+    points: InducingPoints,
+    start: StartName,
+) -> Sequence[Kernel]:
     """Those that were chosen, or squared exponentials with one lengthscale each."""
-    width = start_lengthscales(data.X, "diagonal")
+    width = first_lengthscale(data.X, points, start)
     return chosen_kernels(
         kernel, count, lambda: unit_kernels(count, data.input_dim, width, ard=False)
     )

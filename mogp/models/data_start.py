@@ -9,7 +9,7 @@ import numpy as np
 from gpflow.likelihoods import Likelihood
 from scipy.spatial import cKDTree
 
-from mogp.data import Array, MultiOutputData
+from mogp.data import Array, Matrix, MultiOutputData
 from mogp.data.matrices import as_dense, is_sparse
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import PerOutput, best_constants, density_slopes
@@ -122,7 +122,7 @@ def _weights(table: Array, latents: int, seed: int) -> Array:
     return W
 
 
-def spaced_lengthscale(X: Array, Z: Array) -> float:
+def spaced_lengthscale(X: Matrix, Z: Array) -> float:
     r"""$\max(b/10, \min(2s, d))$: a tenth of the diagonal $b$ of the box that holds the inputs, or
     as much as lets inducing inputs see each other: twice the median distance $s$ to the nearest of
     the others, at most the median distance $d$ between inputs.
@@ -141,14 +141,23 @@ def spaced_lengthscale(X: Array, Z: Array) -> float:
     return max(least, min(2 * near, start_lengthscales(as_dense(X), "median")))
 
 
-def first_set(points: InducingPoints) -> Array:
-    """Inducing inputs `[M, P]` of the first set, which may be the only one.
+def first_lengthscale(X: Matrix, points: InducingPoints, start: StartName) -> float:
+    """Where the lengthscale of a squared exponential begins.
 
-    >>> first_set(InducingPoints([[0.0], [1.0]])).shape
-    (2, 1)
+    Args:
+        X: `[N, P]` inputs.
+        points: inducing inputs.
+        start: "data" for `spaced_lengthscale`, "plain" for a tenth of the diagonal.
+
+    >>> points = InducingPoints([[0.0], [5.0], [10.0]])
+    >>> first_lengthscale(np.array([[0.0], [10.0]]), points, "plain")
+    1.0
     """
-    Z: Array = points.Z.numpy()
-    return Z if Z.ndim == 2 else Z[0]
+    check_start_name(start)
+    if start == "plain":
+        return start_lengthscales(X, "diagonal")
+    Z = points.Z.numpy()
+    return spaced_lengthscale(X, Z if Z.ndim == 2 else Z[0])
 
 
 def start_noise(likelihoods: list[Likelihood]) -> None:

@@ -33,11 +33,9 @@ from mogp.models.data_start import (
     StartName,
     check_start_name,
     data_start,
-    first_set,
-    spaced_lengthscale,
+    first_lengthscale,
     start_noise,
 )
-from mogp.models.lengthscales import start_lengthscales
 from mogp.models.row_effect import RowEffectMOGP, gaussian_variances, start_effect
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -442,11 +440,7 @@ def _kernels(
     start: StartName,
 ) -> Sequence[Kernel]:
     """Those that were chosen, or squared exponentials of unit variance."""
-    width = (
-        start_lengthscales(data.X, "diagonal")
-        if start == "plain"
-        else spaced_lengthscale(data.X, first_set(points))
-    )
+    width = first_lengthscale(data.X, points, start)
     return chosen_kernels(kernel, count, lambda: unit_kernels(count, data.input_dim, width))
 
 

@@ -66,7 +66,7 @@ def fit(
         data: a `MultiOutputData` or `LabelData`, or a function from the step number to that step's
             batch (in TensorFlow operations).
         steps: how many at most (L-BFGS: iterations), in each stage of models that have several. If
-            None, 3000 by the recipe, 1000 with an optimiser that is given and with L-BFGS.
+            None, 3000 by the recipe, 1000 with an optimiser that is given.
         optimizer: `Adam(0.01)`, `NaturalAdam()`, …; the recipe of the model if None.
         batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a
             step, or a pair (outputs, rows of each).) By the recipe if "auto"; all rows with an
@@ -113,7 +113,7 @@ def fit(
     with interrupts() as interrupted, progress_bar(progress) as report:
         for stage in stages[done:]:
             problem, chosen = stage.problem(), said.of(stage)
-            most = said.most(chosen)
+            most = said.most
             chosen.start(problem.model)
             state = State(model, chosen.variables, path, f"{type(chosen).__name__}, {run}")
             if kept is not None:

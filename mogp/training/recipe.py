@@ -10,9 +10,9 @@ from mogp.models.stages import Stage
 from mogp.optimizers import Adam, Falling, Optimizer
 
 STEPS = 1000
-"""At most, of an optimiser that takes all it is given, and of L-BFGS."""
-FALLING_STEPS = 3000
-"""At most, of one that ends by itself."""
+"""At most, of an optimiser that is given."""
+RECIPE_STEPS = 3000
+"""At most, of a recipe."""
 
 
 class Open(NamedTuple):
@@ -49,11 +49,12 @@ class Open(NamedTuple):
             )
         return self.optimizer
 
-    def most(self, optimizer: Optimizer) -> int:
+    @property
+    def most(self) -> int:
         """How many steps at most."""
         if self.steps is not None:
             return self.steps
-        return FALLING_STEPS if isinstance(optimizer, Falling) else STEPS
+        return RECIPE_STEPS if self.optimizer is None else STEPS
 
 
 def told(optimizer: Optimizer, rows: Any, most: int) -> str:
