@@ -94,9 +94,7 @@ class Posterior(gpflow.Module, ABC):
         "return[0]: [L, N]",
         "return[1]: [L, N, ...]",
     )
-    def project(
-        self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Moments of the latent GPs at some inputs.
 
         Args:
@@ -107,7 +105,7 @@ class Posterior(gpflow.Module, ABC):
 
         Returns:
             Mean `[L, N]`, and variance `[L, N]` or covariance `[L, N, N]` as `Kff`. Where latent
-            GPs are `correlated`, covariances between them, `[L, N, L]` or `[L, N, L, N]`.
+            GPs are `correlated`, see `Joint.project`.
         """
 
     @abstractmethod

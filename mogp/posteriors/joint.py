@@ -79,32 +79,24 @@ class Joint(Posterior):
         return Factors(Kuu, cholesky(Kuu, name="Kuu"), location, scale)
 
     @inherit_check_shapes
-    def project(
-        self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean `[L, N]` and covariance between latent GPs: `[L, N, L]` at each row, or
-        `[L, N, L, N]` over rows, as `Kff` has variances or covariances.
+    def project(self, factors: Factors, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        r"""Moments of the latent GPs: see `Posterior.project`.
+
+        Returns:
+            With variances `Kff`: mean `[L, N]`, and covariance between latent GPs at each row,
+            `[L, N, L]`. With covariances `Kff`: mean, what the inducing variables leave open,
+            $k_l - A_l^\top A_l$, `[L, N, N]`, and $A_l^\top T_l$, `[L, N, L M]`, with $T_l$ the
+            rows of $T$ that are those of $v_l$.
         """
         A = tf.linalg.triangular_solve(factors.cholesky, Kuf)
         mean = by_latent(tf.linalg.matvec(A, factors.location, transpose_a=True))
-        apart = self._of_latents(Kff - squares(A, Kff))
-        L, M, everything = factors.scale.shape
-        T = tf.reshape(factors.scale, [everything, everything])
-        S = tf.reshape(tf.linalg.matmul(T, T, transpose_b=True), [L, M, L, M])
-        own, parts = self._of_latents(A), []
-        for number in range(L):
-            # a_l' S_lk for all k, `[L, N, M]`
-            told = tf.linalg.matmul(
-                own[number], tf.transpose(S[number], [1, 0, 2]), transpose_a=True
-            )
-            here = tf.one_hot(number, L, dtype=A.dtype)
-            if Kff.shape.rank == 3:
-                cov = tf.transpose(tf.linalg.matmul(told, own), [1, 0, 2])
-                parts.append(cov + here[:, None] * apart[number][:, None])
-            else:
-                cov = tf.reduce_sum(told * tf.linalg.matrix_transpose(own), -1)
-                parts.append(tf.transpose(cov) + here * apart[number][:, None])
-        return mean, tf.stack(parts)
+        apart, own = self._of_latents(Kff - squares(A, Kff)), self._of_latents(A)
+        rows, L = A.shape[-1], own.shape[0]
+        if Kff.shape.rank == 3:
+            return mean, apart, tf.linalg.matmul(own, factors.scale, transpose_a=True)
+        few = rows is not None and rows < factors.scale.shape[-1]
+        C = (_from_root if few else _from_covariance)(own, factors.scale)
+        return mean, C + tf.eye(L, dtype=C.dtype)[:, None] * apart[..., None]
 
     def _of_latents(self, values: tf.Tensor) -> tf.Tensor:
         """What copies of a kernel share `[G, …]`, for each latent GP `[L, …]`."""
@@ -159,6 +151,24 @@ class Joint(Posterior):
         made.q_mu.assign(m.T)
         made.q_sqrt.assign(roots)
         return made
+
+
+def _from_root(A: tf.Tensor, T: tf.Tensor) -> tf.Tensor:
+    """`a_l' T_l T_k' a_k` at each row, `[L, N, L]`, for fewer rows than variables."""
+    told = tf.linalg.matmul(A, T, transpose_a=True)
+    return tf.einsum("lnv,knv->lnk", told, told)
+
+
+def _from_covariance(A: tf.Tensor, T: tf.Tensor) -> tf.Tensor:
+    """The same for many rows, without an array of rows by variables by latent GPs."""
+    L, M, everything = T.shape
+    flat = tf.reshape(T, [everything, everything])
+    S = tf.reshape(tf.linalg.matmul(flat, flat, transpose_b=True), [L, M, L, M])
+    parts = []
+    for number in range(L):
+        told = tf.linalg.matmul(A[number], tf.transpose(S[number], [1, 0, 2]), transpose_a=True)
+        parts.append(tf.transpose(tf.reduce_sum(told * tf.linalg.matrix_transpose(A), -1)))
+    return tf.stack(parts)
 
 
 def check_size(variables: int) -> None:

@@ -24,8 +24,6 @@ class JointGridFactors(NamedTuple):
         scale: $(L_H^{-\top} \otimes I)\, T$, `[M_H, M_X, M_H M_X]`.
         root: $L_H^{-1}$, `[M_H, M_H]`.
         prior: $K_H^{-1}$, `[M_H, M_H]`.
-        posterior: $(L_H^{-\top} \otimes I)\, T T^\top (L_H^{-1} \otimes I)$, blocks
-            `[M_H, M_H, M_X, M_X]`.
         mean: $\tilde M L_H^{-1}$, `[M_X, M_H]`.
 
     >>> import tensorflow as tf
@@ -33,15 +31,14 @@ class JointGridFactors(NamedTuple):
     >>> posterior = JointGrid()
     >>> posterior.build(inputs=3, latents=2)
     >>> factors = posterior.factorise(tf.eye(3, dtype=tf.float64), tf.eye(2, dtype=tf.float64))
-    >>> factors.posterior.shape.as_list()
-    [2, 2, 3, 3]
+    >>> factors.scale.shape.as_list()
+    [2, 3, 6]
     """
 
     L_x: tf.Tensor
     scale: tf.Tensor
     root: tf.Tensor
     prior: tf.Tensor
-    posterior: tf.Tensor
     mean: tf.Tensor
 
     def variances(self, x: Projected, pairs: tf.Tensor) -> tf.Tensor:
@@ -50,9 +47,12 @@ class JointGridFactors(NamedTuple):
 
     def covariances(self, x: Projected, Phi: tf.Tensor) -> tf.Tensor:
         """See `KroneckerFactors.covariances`."""
-        among = tf.tensordot(Phi, self.posterior, [[1, 2], [0, 1]])
-        half = tf.linalg.matmul(x.posterior, among)
-        return tf.linalg.matmul(half, x.posterior, transpose_b=True)
+        told = tf.linalg.matmul(x.posterior, self.scale)
+        parts = [
+            tf.linalg.matmul(tf.tensordot(Phi[:, i], told, 1), told[i], transpose_b=True)
+            for i in range(Phi.shape[-1])
+        ]
+        return tf.add_n(parts)
 
     def given(self, x: Projected, k: tf.Tensor) -> tf.Tensor:
         """See `KroneckerFactors.given`."""
@@ -130,15 +130,12 @@ class JointGrid(gpflow.Module):
         L_x, L_h = cholesky(K_x, name="K_X"), cholesky(K_h, name="K_H")
         root = tf.linalg.triangular_solve(L_h, tf.eye(K_h.shape[0], dtype=L_h.dtype))
         M_x, M_h = self.q_mu.shape
-        T = tf.reshape(self.q_sqrt, [M_h, -1])
-        flat = tf.reshape(tf.linalg.matmul(root, T, transpose_a=True), [M_h * M_x, -1])
-        S = tf.reshape(tf.linalg.matmul(flat, flat, transpose_b=True), [M_h, M_x, M_h, M_x])
+        T = tf.linalg.matmul(root, tf.reshape(self.q_sqrt, [M_h, -1]), transpose_a=True)
         return JointGridFactors(
             L_x=L_x,
-            scale=tf.reshape(flat, [M_h, M_x, -1]),
+            scale=tf.reshape(T, [M_h, M_x, M_h * M_x]),
             root=root,
             prior=tf.linalg.matmul(root, root, transpose_a=True),
-            posterior=tf.transpose(S, [0, 2, 1, 3]),
             mean=tf.linalg.matmul(self.q_mu, root),
         )
 
@@ -161,10 +158,16 @@ class JointGrid(gpflow.Module):
             prior = tf.linalg.matmul(A, A, transpose_a=True)
             return Projected(E, prior, tf.transpose(A), Kff)
         lower, upper = np.tril_indices(self.q_mu.shape[1])
-        told = [
-            tf.reduce_sum(tf.linalg.matmul(factors.posterior[i, j], A) * A, 0)
-            for i, j in zip(lower.tolist(), upper.tolist(), strict=True)
-        ]
+        rows, pairs = A.shape[1], list(zip(lower.tolist(), upper.tolist(), strict=True))
+        if rows is not None and rows < factors.scale.shape[-1]:
+            moved = tf.linalg.matmul(A, factors.scale, transpose_a=True)
+            told = [tf.reduce_sum(moved[i] * moved[j], -1) for i, j in pairs]
+        else:
+            S = [
+                tf.linalg.matmul(factors.scale[i], factors.scale[j], transpose_b=True)
+                for i, j in pairs
+            ]
+            told = [tf.reduce_sum(tf.linalg.matmul(one, A) * A, 0) for one in S]
         twice = tf.constant(np.where(lower == upper, 1.0, 2.0), A.dtype)
         return Projected(E, tf.reduce_sum(tf.square(A), 0), tf.stack(told, 1) * twice, Kff)
 

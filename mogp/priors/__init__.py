@@ -2,13 +2,14 @@
 
 from mogp.priors.base import Conditional, Marginals, Prior, View
 from mogp.priors.convolution import CPM
-from mogp.priors.correlated import CorrelatedLatents
+from mogp.priors.correlated import CorrelatedCurves, CorrelatedLatents
 from mogp.priors.known import Informed, Known, RowEffects
 from mogp.priors.mixing import ICM, LMC, Independent, MixingPrior, independent_functions
 
 __all__ = [
     "CPM",
     "Conditional",
+    "CorrelatedCurves",
     "CorrelatedLatents",
     "ICM",
     "Independent",

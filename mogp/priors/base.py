@@ -41,9 +41,9 @@ class LatentPosterior(Protocol):
 
     correlated: ClassVar[bool]
 
-    def project(self, factors: Any, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean `[L, N]` and variance `[L, N]` (or covariance `[L, N, N]`) of the latent GPs, or
-        covariances between them, `[L, N, L]` (or `[L, N, L, N]`).
+    def project(self, factors: Any, Kuf: tf.Tensor, Kff: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Mean `[L, N]` and variance `[L, N]` (or covariance `[L, N, N]`) of the latent GPs; see
+        `Joint.project` for those that are correlated.
         """
 
 

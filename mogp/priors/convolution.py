@@ -83,9 +83,8 @@ class CPM(Prior):
                 Kff = self.kernels.of_functions(X, X)
             else:
                 Kff = tf.repeat(self.kernels.variances()[:, None], tf.shape(X)[0], axis=1)
-            return _Mixed(
-                *posterior.project(factors, inducing.Kuf(self.kernels, X), Kff), None, bias
-            )
+            mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
+            return _Mixed(mean, var, None, bias)
         J = self.num_functions
         if isinstance(inducing, FunctionPoints):
             columns = tf.reshape(inducing.Kuf(self.kernels, X), [1, inducing.num_inducing, J, -1])

@@ -19,7 +19,7 @@ class CorrelatedLatents(Conditional):
 
     Args:
         mean: of the latent GPs, `[L, N]`.
-        cov: between latent GPs at each row `[L, N, L]`, or also between rows `[L, N, L, N]`.
+        cov: between latent GPs at each row, `[L, N, L]`.
         W: `[J, L]`; the identity if None.
         bias: $b$, `[J]`, or None.
 
@@ -45,15 +45,7 @@ class CorrelatedLatents(Conditional):
         full_output_cov: bool = False,
     ) -> Marginals:
         """Marginals of mixtures: see `Conditional.marginals`."""
-        W, bias = self._rows_of(self._W, functions), self._rows_of(self._bias, functions)
-        if self._cov.shape.rank == 4:
-            mean, cov = self._mean, self._cov
-            if rows is not None:
-                mean, cov = tf.gather(mean, rows, axis=1), tf.gather(cov, rows, axis=1)
-                cov = tf.gather(cov, rows, axis=3)
-            half = tf.tensordot(W, cov, 1)
-            var = tf.einsum("jk,jnkm->jnm", W, half)
-            return Marginals(tf.transpose(tf.linalg.matmul(W, mean)) + bias, var)
+        W, bias = _of(self._W, functions), _of(self._bias, functions)
         mean, C = self._by_input(rows)
         if W.shape.rank == 2:
             mixed = tf.linalg.matmul(mean, W, transpose_b=True) + bias
@@ -88,7 +80,7 @@ class CorrelatedLatents(Conditional):
         L = cholesky(C, name="the covariance of the latent GPs at a row")
         noise = tf.broadcast_to(noise, tf.concat([tf.shape(noise)[:1], tf.shape(mean)], 0))
         latents = mean + tf.einsum("nlk,snk->snl", L, noise)
-        W, bias = self._rows_of(self._W, functions), self._rows_of(self._bias, functions)
+        W, bias = _of(self._W, functions), _of(self._bias, functions)
         return tf.linalg.matmul(latents, W, transpose_b=True) + bias
 
     @property
@@ -104,34 +96,129 @@ class CorrelatedLatents(Conditional):
 
     @inherit_check_shapes
     def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
-        """Joint draws of all latent GPs over all inputs, mixed."""
-        L, N = self._mean.shape
-        root = cholesky(
-            tf.reshape(self._cov, [L * N, L * N]), name="the covariance of the latent GPs"
-        )
-        normal = tf.random.stateless_normal([samples, L * N], [seed, 0], dtype=root.dtype)
-        apart = tf.linalg.matmul(normal, root, transpose_b=True)
-        latents = self._mean + tf.reshape(apart, [samples, L, N])
-        W, bias = self._rows_of(self._W, functions), self._rows_of(self._bias, functions)
-        return tf.einsum("jl,sln->snj", W, latents) + bias
+        """Not known without covariances between rows: see `CorrelatedCurves`."""
+        raise ValueError("joint draws over rows need covariances between them: full_cov=True.")
 
     @inherit_check_shapes
     def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Covariances over rows and functions: see `Conditional.covariances`."""
-        found = tf.gather(self._cov, rows, axis=3)
-        told = tf.einsum("lnkg,gk->lng", found, tf.gather(self._W, functions))
-        return tf.einsum("jl,lng->njg", self._W, told)
+        """Not known without covariances between rows: see `CorrelatedCurves`."""
+        raise ValueError("covariances between rows need full_cov=True.")
 
     def _by_input(self, rows: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean `[N, L]` and covariance `[N, L, L]` of the latent GPs at each row."""
         mean, C = tf.transpose(self._mean), tf.transpose(self._cov, [1, 0, 2])
         return (mean, C) if rows is None else (tf.gather(mean, rows), tf.gather(C, rows))
 
-    @staticmethod
-    def _rows_of(values: tf.Tensor, functions: range | tf.Tensor) -> tf.Tensor:
-        if isinstance(functions, range):
-            return values[functions.start : functions.stop]
-        return tf.gather(values, functions)
+
+class CorrelatedCurves(Conditional):
+    r"""The same functions with covariances between rows, $C_{ll'} = \mathbb 1[l = l'] K_l + R_l
+    R_{l'}^\top$.
+
+    $K_l$ is what the inducing variables leave open, and $R_l$ `[N, V]` how the latent GP moves with
+    all of them: the covariance of all latent GPs at all rows, `[L N, L N]`, is never formed.
+
+    Args:
+        mean: of the latent GPs, `[L, N]`.
+        residual: $K$, `[L, N, N]`.
+        told: $R$, `[L, N, V]`.
+        W: `[J, L]`; the identity if None.
+        bias: `[J]`, or None.
+
+    >>> import tensorflow as tf
+    >>> from mogp.priors import CorrelatedCurves
+    >>> R = tf.constant([[[1.0]], [[1.0]]])
+    >>> curves = CorrelatedCurves(tf.zeros([2, 1]), tf.ones([2, 1, 1]), R, None, None)
+    >>> curves.covariances(tf.constant([0]), tf.constant([0]))[0].numpy().tolist()
+    [[2.0], [1.0]]
+    """
+
+    def __init__(
+        self,
+        mean: tf.Tensor,
+        residual: tf.Tensor,
+        told: tf.Tensor,
+        W: Any | None,
+        bias: Any | None,
+    ) -> None:
+        self._mean, self._residual, self._told = mean, residual, told
+        C = tf.einsum("lnv,knv->lnk", told, told)
+        apart = tf.linalg.diag(tf.transpose(tf.linalg.diag_part(residual)))
+        self._rows = CorrelatedLatents(mean, C + tf.transpose(apart, [1, 0, 2]), W, bias)
+        self._W, self._bias = self._rows._W, self._rows._bias
+
+    @inherit_check_shapes
+    def marginals(
+        self,
+        functions: range | tf.Tensor,
+        rows: tf.Tensor | None = None,
+        full_output_cov: bool = False,
+    ) -> Marginals:
+        """Marginals with covariances `[J, N, N]` between rows."""
+        mean, K, R = self._mean, self._residual, self._told
+        if rows is not None:
+            mean, K, R = (tf.gather(a, rows, axis=1) for a in (mean, K, R))
+            K = tf.gather(K, rows, axis=2)
+        W, bias = _of(self._W, functions), _of(self._bias, functions)
+        half = tf.tensordot(W, R, 1)
+        var = tf.linalg.matmul(half, half, transpose_b=True) + tf.tensordot(W * W, K, 1)
+        return Marginals(tf.transpose(tf.linalg.matmul(W, mean)) + bias, var)
+
+    @inherit_check_shapes
+    def contrasts(
+        self,
+        functions: tf.Tensor,
+        reference: tf.Tensor,
+        rows: tf.Tensor | None = None,
+        independent: bool = False,
+    ) -> Marginals:
+        """Marginals of differences at each row."""
+        return self._rows.contrasts(functions, reference, rows, independent)
+
+    @inherit_check_shapes
+    def points(
+        self, functions: range, noise: tf.Tensor, rows: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Draws at each row by itself."""
+        return self._rows.points(functions, noise, rows)
+
+    @property
+    def num_latents(self) -> int:
+        """The number of latent GPs, `L`."""
+        return self._rows.num_latents
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of inputs, `N`."""
+        return self._rows.num_rows
+
+    @inherit_check_shapes
+    def draws(self, functions: range, samples: int, seed: int) -> tf.Tensor:
+        """Joint draws: of the inducing variables first, then of what they leave open."""
+        L, N = self._mean.shape
+        dtype, V = self._told.dtype, self._told.shape[-1]
+        root = cholesky(self._residual, name="the covariance of the latent GPs")
+        moved = tf.random.stateless_normal([samples, V], [seed, 0], dtype=dtype)
+        apart = tf.random.stateless_normal([samples, L, N, 1], [seed, 13], dtype=dtype)
+        latents = self._mean + tf.einsum("lnv,sv->sln", self._told, moved)
+        latents += tf.linalg.matmul(root, apart)[..., 0]
+        W, bias = _of(self._W, functions), _of(self._bias, functions)
+        return tf.einsum("jl,sln->snj", W, latents) + bias
+
+    @inherit_check_shapes
+    def covariances(self, functions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Covariances over rows and functions: see `Conditional.covariances`."""
+        W = tf.gather(self._W, functions)
+        told = tf.einsum("gl,lgv->gv", W, tf.gather(self._told, rows, axis=1))
+        half = tf.tensordot(self._W, self._told, 1)
+        apart = tf.gather(self._residual, rows, axis=2)
+        return tf.einsum("jnv,gv->njg", half, told) + tf.einsum("jl,gl,lng->njg", self._W, W, apart)
+
+
+def _of(values: tf.Tensor, functions: range | tf.Tensor) -> tf.Tensor:
+    """Rows of the functions named."""
+    if isinstance(functions, range):
+        return values[functions.start : functions.stop]
+    return tf.gather(values, functions)
 
 
 def _spread(W: tf.Tensor, C: tf.Tensor, full: bool) -> tf.Tensor:

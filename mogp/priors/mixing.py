@@ -17,7 +17,7 @@ from mogp.inducing import InducingPoints
 from mogp.kernels import KernelStack
 from mogp.linalg import cholesky
 from mogp.priors.base import Conditional, LatentPosterior, Marginals, Prior
-from mogp.priors.correlated import CorrelatedLatents
+from mogp.priors.correlated import CorrelatedCurves, CorrelatedLatents
 
 _SMALLEST_VARIANCE = 1e-12
 Kernels: TypeAlias = Kernel | Sequence[Kernel] | KernelStack
@@ -78,7 +78,11 @@ class MixingPrior(Prior):
     ) -> Conditional:
         """The functions at `X [N, P]`, from one pass over the latent GPs: see `Prior.condition`."""
         Kff = self.kernels.K(X) if full_cov else self.kernels.K_diag(X)
-        mean, var = posterior.project(factors, inducing.Kuf(self.kernels, X), Kff)
+        Kuf = inducing.Kuf(self.kernels, X)
+        if posterior.correlated and full_cov:
+            mean, residual, told = posterior.project(factors, Kuf, Kff)
+            return CorrelatedCurves(mean, residual, told, self.W, self.bias)
+        mean, var = posterior.project(factors, Kuf, Kff)
         if posterior.correlated:
             return CorrelatedLatents(mean, var, self.W, self.bias)
         return _Mixed(mean, var, by_rows(self.W), by_rows(self.bias))
