@@ -14,20 +14,17 @@ Array = NDArray[np.float64]
 Kind = Literal["real", "positive", "share", "count", "class"]
 
 
-def constant_log_density(y: ArrayLike, kind: Kind = "real", *, seen: bool = False) -> Array:
+def constant_log_density(y: ArrayLike, kind: Kind = "real") -> Array:
     r"""Log density of targets under the constant prediction that fits them best, [N].
 
     By the kind of target: a Gaussian with their mean and variance ("real"), a gamma ("positive")
     or beta ("share", between 0 and 1) distribution with these moments, a negative binomial with
     these moments, or a Poisson if they vary less ("count"), or the shares of the classes
     ("class").
-    From each is taken $p/N$, with $p$ the number of fitted parameters: what the mean density of
-    targets that were left out of the fit is lower by, to first order. (Not if they were `seen`.)
 
     Args:
         y: [N] targets.
         kind: of the targets.
-        seen: whether the density is to be that of targets which the constant was fitted to.
 
     >>> import numpy as np
     >>> from mogp.metrics import constant_log_density
@@ -36,16 +33,16 @@ def constant_log_density(y: ArrayLike, kind: Kind = "real", *, seen: bool = Fals
     0.5
     """
     values = _finite("y", y).ravel()
-    N, out = len(values), 0.0 if seen else 1 / len(values)
+    N = len(values)
     if kind == "class":
         _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-        return np.asarray(np.log(counts / N)[which] - out * (len(counts) - 1))
+        return np.asarray(np.log(counts / N)[which])
     mean, var = values.mean(), max(values.var(), 1e-12 * max(1.0, float(np.mean(values**2))))
     if kind == "count":
         if var <= mean or mean == 0:
-            return np.asarray(stats.poisson(max(mean, 0.5 / N)).logpmf(values) - out)
+            return np.asarray(stats.poisson(max(mean, 0.5 / N)).logpmf(values))
         size = mean**2 / (var - mean)
-        return np.asarray(stats.nbinom(size, size / (size + mean)).logpmf(values) - 2 * out)
+        return np.asarray(stats.nbinom(size, size / (size + mean)).logpmf(values))
     if kind == "positive":
         fitted = stats.gamma(mean**2 / var, scale=var / mean)
     elif kind == "share":
@@ -53,4 +50,4 @@ def constant_log_density(y: ArrayLike, kind: Kind = "real", *, seen: bool = Fals
         fitted = stats.beta(mean * total, (1 - mean) * total)
     else:
         fitted = stats.norm(mean, np.sqrt(var))
-    return np.asarray(fitted.logpdf(values) - 2 * out)
+    return np.asarray(fitted.logpdf(values))

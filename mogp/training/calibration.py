@@ -16,6 +16,8 @@ LEVELS = (0.5, 0.8, 0.95)
 """Shares that the bands of `Calibration.table` promise."""
 NARROW, WIDE = 0.90, 0.98
 """A band of 95 % is reported when it certainly holds less, or more, than this."""
+HALF = 0.1
+"""A band of 50 % is reported when its share is certainly further than this from a half."""
 LITTLE = 0.01
 """A gain of log density, in nats a target, that is not worth a model."""
 FEW = 10
@@ -37,7 +39,8 @@ class Calibration:
             `high`, a 95 % interval of the last; for classes and labels `confidence`, the mean
             probability of what was thought most probable (or of the labels), `right`, how often
             that was so, and `error`, the expected calibration error over ten groups of like
-            probability; `missing`: share of rows that could not be left out.
+            probability, `z`: `right - confidence` in standard errors; `missing`: share of rows that
+            could not be left out.
         points: a row for each target: `output`, `log density`, `rank` (randomised PIT: uniform on
             0 to 1 if calibrated), `probability`, `happened`.
         findings: what stands out, in sentences; empty if nothing does.
@@ -64,7 +67,7 @@ class Calibration:
         return tuple(self.table.index[_no_better(self.table)])
 
     def __str__(self) -> str:
-        shown = self.table.drop(columns=["±", "missing"]).dropna(axis=1, how="all")
+        shown = self.table.drop(columns=["±", "missing", "z"]).dropna(axis=1, how="all")
         text = shown.to_string(float_format=lambda v: f"{v:.3g}")
         return "\n".join([text, *(f"- {one}" for one in self.findings), self.note])
 
@@ -140,7 +143,7 @@ def _row(one: Evidence) -> dict[str, Any]:
         low, high = binomial_interval(int(within[-1].sum()), n)
         found |= dict(zip(inside, (float(w.mean()) for w in within), strict=True))
         found |= {"low": low, "high": high}
-    found |= {"confidence": np.nan, "right": np.nan, "error": np.nan}
+    found |= {"confidence": np.nan, "right": np.nan, "error": np.nan, "z": np.nan}
     if one.probability is not None and one.happened is not None and n:
         p, happened = one.probability, one.happened.astype(float)
         found |= {"confidence": float(p.mean()), "right": float(happened.mean())}
@@ -258,6 +261,21 @@ def _band(name: str, row: pd.Series[Any], doubt: float) -> list[str]:
             f"{said}: too wide. Train longer, use more inducing points, or a noise that changes"
             " with the inputs."
         ]
+    return _shape(name, row, doubt)
+
+
+def _shape(name: str, row: pd.Series[Any], doubt: float) -> list[str]:
+    """Whether narrow bands hold too many targets, or too few, where wide ones do not."""
+    n = int(row["rows"])
+    low, high = binomial_interval(round(row["50 %"] * n), n, doubt)
+    said = f"The 50 % band of {name!r} holds {row['50 %']:.0%} of {n} targets {row['how']}"
+    if low > 0.5 + HALF:
+        return [
+            f"{said}: most errors are small and a few large. Use a noise with heavier tails"
+            " (StudentT), or one that changes with the inputs."
+        ]
+    if high < 0.5 - HALF:
+        return [f"{said}: too narrow in the middle. Look at the targets for groups or ties."]
     return []
 
 

@@ -149,7 +149,7 @@ def _of_left_out(model: Any, data: Any, d: int, samples: int, seed: int) -> Evid
         _kind(model, d, own, found.probability),
         "left out",
         found.log_density[known],
-        _constant(model, d, own, found.probability, False)[known],
+        _constant(model, d, own, found.probability)[known],
         None if found.rank is None else found.rank[known],
         None if top[0] is None else top[0][known],
         None if top[1] is None else top[1][known],
@@ -179,7 +179,7 @@ def _of_predictions(
                 _kind(model, d, own, probability),
                 "held out" if held_out else "seen",
                 density[known],
-                _constant(model, d, own, probability, not held_out)[known],
+                _constant(model, d, own, probability)[known],
                 None if rank is None else rank[known],
                 None if top[0] is None else top[0][known],
                 None if top[1] is None else top[1][known],
@@ -233,7 +233,7 @@ def _likelihood_kind(likelihood: Any) -> Kind:
     return _KINDS.get(target_rules(likelihood) or _NO_RULES, "real")
 
 
-def _constant(model: Any, d: int, own: Any, probability: Array | None, in_fit: bool) -> Array:
+def _constant(model: Any, d: int, own: Any, probability: Array | None) -> Array:
     likelihood = _likelihood(model, d)
     kind: Kind = "class" if probability is not None else _likelihood_kind(likelihood)
     if isinstance(likelihood, AnnotatedClasses):
@@ -241,7 +241,7 @@ def _constant(model: Any, d: int, own: Any, probability: Array | None, in_fit: b
     found = np.zeros(len(own))
     for y, seen in zip(own.Y.T, own.observed.T, strict=True):
         if seen.any():
-            found[seen] += constant_log_density(y[seen], kind, seen=in_fit)
+            found[seen] += constant_log_density(y[seen], kind)
     return found
 
 
