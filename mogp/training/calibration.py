@@ -52,7 +52,7 @@ class Calibration:
     >>> from mogp.training import calibration
     >>> x = np.linspace(0, 1, 8)
     >>> found = calibration(ExactLMC(data := MultiOutputData.from_arrays(x, np.sin(6 * x))), data)
-    >>> found.table.loc["y", ["how", "rows"]].tolist()
+    >>> found.table[["how", "rows"]].iloc[0].tolist()
     ['left out', 8]
     """
 
