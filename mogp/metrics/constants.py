@@ -14,7 +14,9 @@ Array = NDArray[np.float64]
 Kind = Literal["real", "positive", "share", "count", "class"]
 
 
-def constant_log_density(y: ArrayLike, kind: Kind = "real") -> Array:
+def constant_log_density(
+    y: ArrayLike, kind: Kind = "real", fitted_to: ArrayLike | None = None
+) -> Array:
     r"""Log density of targets under the constant prediction that fits them best, [N].
 
     By the kind of target: a Gaussian with their mean and variance ("real"), a gamma ("positive")
@@ -25,6 +27,8 @@ def constant_log_density(y: ArrayLike, kind: Kind = "real") -> Array:
     Args:
         y: [N] targets.
         kind: of the targets.
+        fitted_to: other targets, such as those of the training data, in place of `y`. Shares of
+            classes then begin with half a row each.
 
     >>> import numpy as np
     >>> from mogp.metrics import constant_log_density
@@ -33,11 +37,11 @@ def constant_log_density(y: ArrayLike, kind: Kind = "real") -> Array:
     0.5
     """
     values = _finite("y", y).ravel()
-    N = len(values)
+    known = values if fitted_to is None else _finite("fitted_to", fitted_to).ravel()
     if kind == "class":
-        _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-        return np.asarray(np.log(counts / N)[which])
-    mean, var = values.mean(), max(values.var(), 1e-12 * max(1.0, float(np.mean(values**2))))
+        return _of_classes(values, known, 0.0 if fitted_to is None else 0.5)
+    N, mean = len(known), known.mean()
+    var = max(known.var(), 1e-12 * max(1.0, float(np.mean(known**2))))
     if kind == "count":
         if var <= mean or mean == 0:
             return np.asarray(stats.poisson(max(mean, 0.5 / N)).logpmf(values))
@@ -51,3 +55,9 @@ def constant_log_density(y: ArrayLike, kind: Kind = "real") -> Array:
     else:
         fitted = stats.norm(mean, np.sqrt(var))
     return np.asarray(fitted.logpdf(values))
+
+
+def _of_classes(values: Array, known: Array, more: float) -> Array:
+    classes = np.union1d(values, known)
+    counts = np.bincount(np.searchsorted(classes, known), minlength=len(classes)) + more
+    return np.asarray(np.log(counts / counts.sum())[np.searchsorted(classes, values)])

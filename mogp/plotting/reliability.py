@@ -52,7 +52,7 @@ def reliability(found: Any) -> Figure:
     if not shown:
         raise ValueError(
             "no output has bands or probabilities that can be judged: hold out rows, and call"
-            " calibration(model, rows, held_out=True)."
+            " calibration(model, data, held_out=rows)."
         )
     figure, axes = plt.subplots(
         1, len(shown), figsize=(4.6 * len(shown), 5.4), squeeze=False, layout="constrained"

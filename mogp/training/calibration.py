@@ -34,13 +34,13 @@ class Calibration:
         table: a row for each output. `kind` of its targets; `how` predictions came about ("left
             out": each target predicted by the others; "held out"; "seen": the model was trained on
             it, so that bands cannot be judged); `rows` looked at; mean `log density` of a target,
-            `constant` that of the best constant prediction, `gain` their difference with standard
-            error `±`; `50 %`, `80 %`, `95 %`: share of targets inside these bands, with `low` and
-            `high`, a 95 % interval of the last; for classes and labels `confidence`, the mean
-            probability of what was thought most probable (or of the labels), `right`, how often
-            that was so, and `error`, the expected calibration error over ten groups of like
-            probability, `z`: `right - confidence` in standard errors; `missing`: share of rows that
-            could not be left out.
+            `constant` that of the constant prediction that fits the training targets best, `gain`
+            their difference with standard error `±`; `50 %`, `80 %`, `95 %`: share of targets
+            inside these bands, with `low` and `high`, a 95 % interval of the last; for classes and
+            labels `confidence`, the mean probability of what was thought most probable (or of the
+            labels), `right`, how often that was so, `error`, the expected calibration error over
+            ten groups of like probability, and `z`, `right - confidence` in standard errors;
+            `missing`: share of rows that could not be left out.
         points: a row for each target: `output`, `log density`, `rank` (randomised PIT: uniform on
             0 to 1 if calibrated), `probability`, `happened`.
         findings: what stands out, in sentences; empty if nothing does.
@@ -76,7 +76,7 @@ def calibration(
     model: Any,
     data: MultiOutputData | LabelData,
     *,
-    held_out: bool = False,
+    held_out: MultiOutputData | LabelData | None = None,
     rows: int = 1000,
     outputs: int = 1000,
     samples: int = 1000,
@@ -86,16 +86,16 @@ def calibration(
 
     Of training data, each target is predicted by the others without fitting again
     (`mogp.models.left_out`); chains and labels cannot do this, and their predictions have seen the
-    targets. Rows that have neighbours say nothing of gaps between rows: to judge these, hold out a
-    gap, and give it as `held_out=True`.
+    targets. Rows that have neighbours say nothing of gaps between rows: to judge these, train
+    without a gap, and give what lies in it as `held_out`.
 
     Counts fall on the edges of bands. Their ranks are randomised between the probability below the
     target and that up to it, so that a calibrated band of 95 % holds 95 % of them, too.
 
     Args:
         model: a fitted model of `mogp`.
-        data: the training data, or held-out data.
-        held_out: whether the model was trained without the data.
+        data: what the model was trained on.
+        held_out: data that it was trained without, to compare with in place of the training data.
         rows: at most so many of each output, drawn at random.
         outputs: at most so many, drawn at random.
         samples: draws behind ranks.
@@ -115,8 +115,8 @@ def calibration(
     >>> bool(found.table["gain"].iloc[0] > 0.5), found.findings
     (True, ())
     """
-    some, sampled = some_of(data, rows, outputs, seed)
-    each = evidence(model, some, held_out, samples, seed)
+    some, sampled = some_of(data if held_out is None else held_out, rows, outputs, seed)
+    each = evidence(model, some, None if held_out is None else data, samples, seed)
     table = pd.DataFrame([_row(one) for one in each]).set_index("output")
     points = pd.concat([_points(one) for one in each], ignore_index=True)
     return Calibration(table, points, tuple(_findings(table)), _note(table, sampled))
@@ -303,7 +303,7 @@ def _note(table: pd.DataFrame, sampled: str) -> str:
     if "seen" in how:
         said.append(
             "Some predictions had seen their targets, and their bands are not judged: hold out"
-            " rows, and call calibration(model, rows, held_out=True)."
+            " rows, and call calibration(model, data, held_out=rows)."
         )
     return " ".join(said)
 

@@ -106,32 +106,37 @@ def some_of(
 
 
 def evidence(
-    model: Any, data: MultiOutputData | LabelData, held_out: bool, samples: int, seed: int
+    model: Any,
+    data: MultiOutputData | LabelData,
+    train: MultiOutputData | LabelData | None,
+    samples: int,
+    seed: int,
 ) -> list[Evidence]:
     """Of each output that has rows.
 
     Args:
         model: a model of `mogp`.
         data: with targets.
-        held_out: whether the model was trained without them.
+        train: what the model was trained on, if it was trained without the data.
         samples: draws behind ranks.
         seed: of the draws.
     """
     if isinstance(data, LabelData):
-        return [_of_labels(model, data, held_out)]
+        return [_of_labels(model, data, train)]
     whole = model.aligned(data)
+    before = None if train is None else model.aligned(train)
     found: list[Evidence] = []
     waiting: list[int] = []
     for d, own in enumerate(whole.outputs):
         if len(own) == 0:
             continue
-        one = None if held_out else _of_left_out(model, whole, d, samples, seed)
+        one = None if train is not None else _of_left_out(model, whole, d, samples, seed)
         if one is None:
             waiting.append(d)
         else:
             found.append(one)
     if waiting:
-        found += _of_predictions(model, whole, waiting, held_out, samples, seed)
+        found += _of_predictions(model, whole, waiting, before, samples, seed)
     places = {name: d for d, name in enumerate(model.names)}
     return sorted(found, key=lambda one: places[one.name])
 
@@ -149,7 +154,7 @@ def _of_left_out(model: Any, data: Any, d: int, samples: int, seed: int) -> Evid
         _kind(model, d, own, found.probability),
         "left out",
         found.log_density[known],
-        _constant(model, d, own, found.probability)[known],
+        _constant(model, d, own, found.probability, None)[known],
         None if found.rank is None else found.rank[known],
         None if top[0] is None else top[0][known],
         None if top[1] is None else top[1][known],
@@ -158,7 +163,7 @@ def _of_left_out(model: Any, data: Any, d: int, samples: int, seed: int) -> Evid
 
 
 def _of_predictions(
-    model: Any, data: Any, outputs: Sequence[int], held_out: bool, samples: int, seed: int
+    model: Any, data: Any, outputs: Sequence[int], train: Any, samples: int, seed: int
 ) -> list[Evidence]:
     """From predictions at rows that the model has, or has not, seen."""
     densities = model.predict_log_density(data)
@@ -177,9 +182,9 @@ def _of_predictions(
             Evidence(
                 own.name,
                 _kind(model, d, own, probability),
-                "held out" if held_out else "seen",
+                "seen" if train is None else "held out",
                 density[known],
-                _constant(model, d, own, probability)[known],
+                _constant(model, d, own, probability, train)[known],
                 None if rank is None else rank[known],
                 None if top[0] is None else top[0][known],
                 None if top[1] is None else top[1][known],
@@ -233,30 +238,34 @@ def _likelihood_kind(likelihood: Any) -> Kind:
     return _KINDS.get(target_rules(likelihood) or _NO_RULES, "real")
 
 
-def _constant(model: Any, d: int, own: Any, probability: Array | None) -> Array:
+def _constant(model: Any, d: int, own: Any, probability: Array | None, train: Any) -> Array:
     likelihood = _likelihood(model, d)
     kind: Kind = "class" if probability is not None else _likelihood_kind(likelihood)
     if isinstance(likelihood, AnnotatedClasses):
         kind = "class"
+    # Targets of annotators say nothing of the truth, should this be what was held out.
+    other = own if train is None else train.outputs[d]
+    alike = train is not None and len(other) and other.Y.shape[1] == own.Y.shape[1]
     found = np.zeros(len(own))
-    for y, seen in zip(own.Y.T, own.observed.T, strict=True):
+    for t, (y, seen) in enumerate(zip(own.Y.T, own.observed.T, strict=True)):
+        known = other.Y[other.observed[:, t], t] if alike else []
         if seen.any():
-            found[seen] += constant_log_density(y[seen], kind)
+            found[seen] += constant_log_density(y[seen], kind, known if len(known) else None)
     return found
 
 
-def _of_labels(model: Any, data: LabelData, held_out: bool) -> Evidence:
+def _of_labels(model: Any, data: LabelData, train: Any) -> Evidence:
     (density,) = model.predict_log_density(data).values()
     Y = data.Y.toarray() > 0
-    N = data.num_points
-    share = (Y.sum(0) + 0.5) / (N + 1)
+    known_points = data if train is None else train
+    share = (known_points.counts + 0.5) / (known_points.num_points + 1)
     constant = np.where(Y, np.log(share), np.log1p(-share)).sum(1)
     p = np.asarray(model.predict_proba(data.X))
     known = np.isfinite(np.asarray(density))
     return Evidence(
         data.name,
         "labels",
-        "held out" if held_out else "seen",
+        "seen" if train is None else "held out",
         np.asarray(density)[known],
         constant[known],
         probability=p[known].reshape(-1),

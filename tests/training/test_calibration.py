@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gpflow import kernels as k
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from mogp import LabelData, MultiOutputData, fit
 from mogp.inducing import given_points, kmeans_points
@@ -91,7 +91,7 @@ def test_bands_of_the_truth_cover_and_those_of_wrong_noise_do_not(rng):
     for variance in (0.25, 1.0, 9.0):
         prior = Independent([k.SquaredExponential(variance=1e-8)])
         model = SparseMOGP(prior, given_points([[0.5]]), [Gaussian(variance)], Full(), names=["a"])
-        found = calibration(model, data, held_out=True)
+        found = calibration(model, data, held_out=data)
         inside = np.mean(np.abs(y) <= 1.96 * np.sqrt(variance))
         assert found.table.loc["a", "95 %"] == pytest.approx(inside, abs=0.02)
         said[variance] = " ".join(found.findings)
@@ -115,7 +115,7 @@ def test_bands_are_not_judged_by_rows_that_were_seen(rng):
     assert set(found.table["how"]) == {"seen"}
     assert found.table["95 %"].isna().all()
     assert "hold out" in str(found)
-    held = calibration(model, waves(rng, rows=30), held_out=True)
+    held = calibration(model, data, held_out=waves(rng, rows=30))
     assert set(held.table["how"]) == {"held out"}
     assert held.table["95 %"].notna().all()
 
@@ -125,7 +125,7 @@ def test_probabilities_that_are_too_sure_are_reported(rng):
     data = MultiOutputData.from_arrays(x, (rng.uniform(size=300) < 0.6).astype(float), names=["open"])
     prior = Independent([k.SquaredExponential(variance=1e-8)], bias=[3.0])
     model = SparseMOGP(prior, given_points([[0.5]]), [Bernoulli()], Full(), names=["open"])
-    found = calibration(model, data, held_out=True)
+    found = calibration(model, data, held_out=data)
     p = 1 / (1 + np.exp(-3.0))
     assert found.table.loc["open", "confidence"] == pytest.approx(p, abs=1e-3)
     assert found.table.loc["open", "error"] == pytest.approx(abs(p - data["open"].Y.mean()), abs=0.15)
@@ -248,3 +248,14 @@ def test_classes_are_judged_by_what_they_say(rng):
     assert row["kind"] == "class"
     assert row["gain"] > 0.2
     assert row["right"] > 0.7
+
+
+def test_held_out_targets_are_compared_with_a_constant_of_the_training_data(good, rng):
+    model, data = good
+    x = np.linspace(0.1, 0.11, 20)
+    other = MultiOutputData.from_arrays(x, np.column_stack([np.sin(9 * x), np.cos(7 * x)]), names=["a", "b"])
+    found = calibration(model, data, held_out=other)
+    for d, name in enumerate(["a", "b"]):
+        y = data[name].Y[:, 0]
+        expected = norm(y.mean(), y.std()).logpdf(other[d].Y[:, 0]).mean()
+        assert found.table.loc[name, "constant"] == pytest.approx(expected)
