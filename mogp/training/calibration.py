@@ -45,6 +45,7 @@ class Calibration:
             0 to 1 if calibrated), `probability`, `happened`.
         findings: what stands out, in sentences; empty if nothing does.
         note: what was looked at, in words.
+        sampled: the sample that was looked at, in words; "" if it was all.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -60,6 +61,7 @@ class Calibration:
     points: pd.DataFrame
     findings: tuple[str, ...]
     note: str
+    sampled: str = ""
 
     @property
     def useless(self) -> tuple[str, ...]:
@@ -119,7 +121,7 @@ def calibration(
     each = evidence(model, some, None if held_out is None else data, samples, seed)
     table = pd.DataFrame([_row(one) for one in each]).set_index("output")
     points = pd.concat([_points(one) for one in each], ignore_index=True)
-    return Calibration(table, points, tuple(_findings(table)), _note(table, sampled))
+    return Calibration(table, points, tuple(_findings(table)), _note(table, sampled), sampled)
 
 
 def _row(one: Evidence) -> dict[str, Any]:
@@ -209,16 +211,20 @@ def _no_better(table: pd.DataFrame) -> Array:
 
 
 def _findings(table: pd.DataFrame) -> list[str]:
-    found = [*_unpredicted(table), *_useless(table)]
+    """What stands out; of an output that is no better than a constant nothing more is said."""
     doubt = _DOUBT / max(len(table), 1)
-    for name, row in table.iterrows():
-        if row["rows"] < FEW:
-            continue
-        if np.isfinite(row["95 %"]):
-            found += _band(str(name), row, doubt)
-        if row["how"] != "seen" and row["kind"] == "class":
-            found += _sure(str(name), row, doubt)
-    return found
+    judged = table[~_no_better(table) & (table["rows"].to_numpy() >= FEW)]
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for name, row in judged.iterrows():
+        for said, advice in (_band(row, doubt), _sure(row, doubt)):
+            if advice:
+                alike.setdefault(advice, []).append((str(name), said))
+    found = []
+    for advice, outputs in alike.items():
+        name, said = outputs[0]
+        more = f" (and {len(outputs) - 1} others alike)" if len(outputs) > 1 else ""
+        found.append(said.format(name=f"{name!r}{more}") + advice)
+    return [*_unpredicted(table), *_useless(table), *found]
 
 
 def _unpredicted(table: pd.DataFrame) -> list[str]:
@@ -247,49 +253,50 @@ def _useless(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _band(name: str, row: pd.Series[Any], doubt: float) -> list[str]:
-    inside, n = row["95 %"], int(row["rows"])
-    low, high = binomial_interval(round(inside * n), n, doubt)
-    said = f"The 95 % band of {name!r} holds {inside:.0%} of {n} targets {row['how']}"
-    if high < NARROW:
-        return [
-            f"{said}: too narrow. Let the noise be larger or have heavier tails, use fewer"
-            " inducing points or latents, or widen bands by what held-out rows show."
-        ]
-    if low > WIDE:
-        return [
-            f"{said}: too wide. Train longer, use more inducing points, or a noise that changes"
-            " with the inputs."
-        ]
-    return _shape(name, row, doubt)
-
-
-def _shape(name: str, row: pd.Series[Any], doubt: float) -> list[str]:
-    """Whether narrow bands hold too many targets, or too few, where wide ones do not."""
+def _band(row: pd.Series[Any], doubt: float) -> tuple[str, str]:
+    """What is wrong with the bands of an output, and what to do; the output is to be named."""
+    if not np.isfinite(row["95 %"]):
+        return "", ""
     n = int(row["rows"])
+    said = "The {} band of {{name}} holds {:.0%} of {} targets {}: "
+    low, high = binomial_interval(round(row["95 %"] * n), n, doubt)
+    told = said.format("95 %", row["95 %"], n, row["how"])
+    if high < NARROW:
+        return told, (
+            "too narrow. Let the noise be larger or have heavier tails, use fewer inducing points"
+            " or latents, or widen bands by what held-out rows show."
+        )
+    if low > WIDE:
+        return told, (
+            "too wide. Train longer, use more inducing points, or a noise that changes with the"
+            " inputs."
+        )
     low, high = binomial_interval(round(row["50 %"] * n), n, doubt)
-    said = f"The 50 % band of {name!r} holds {row['50 %']:.0%} of {n} targets {row['how']}"
+    told = said.format("50 %", row["50 %"], n, row["how"])
     if low > 0.5 + HALF:
-        return [
-            f"{said}: most errors are small and a few large. Use a noise with heavier tails"
-            " (StudentT), or one that changes with the inputs."
-        ]
+        return told, (
+            "most errors are small and a few large. Use a noise with heavier tails (StudentT), or"
+            " one that changes with the inputs."
+        )
     if high < 0.5 - HALF:
-        return [f"{said}: too narrow in the middle. Look at the targets for groups or ties."]
-    return []
+        return told, "too narrow in the middle. Look at the targets for groups or ties."
+    return "", ""
 
 
-def _sure(name: str, row: pd.Series[Any], doubt: float) -> list[str]:
+def _sure(row: pd.Series[Any], doubt: float) -> tuple[str, str]:
+    """The same of the probabilities of classes."""
+    if row["how"] == "seen" or row["kind"] != "class":
+        return "", ""
     off = row["confidence"] - row["right"]
     if abs(off) < _OFF or abs(row["z"]) < norm.ppf(1 - doubt / 2):
-        return []
+        return "", ""
     said = (
-        f"Classes of {name!r} are predicted with probability {row['confidence']:.0%} on average,"
-        f" and {row['right']:.0%} are right"
+        f"Classes of {{name}} are predicted with probability {row['confidence']:.0%} on average,"
+        f" and {row['right']:.0%} are right: "
     )
     if off > 0:
-        return [f"{said}: too sure. Use fewer inducing points, or temper by held-out rows."]
-    return [f"{said}: not sure enough. Train longer, or use more inducing points."]
+        return said, "too sure. Use fewer inducing points, or temper by held-out rows."
+    return said, "not sure enough. Train longer, or use more inducing points."
 
 
 def _note(table: pd.DataFrame, sampled: str) -> str:
