@@ -211,9 +211,9 @@ def _no_better(table: pd.DataFrame) -> Array:
 
 
 def _findings(table: pd.DataFrame) -> list[str]:
-    """What stands out; of an output that is no better than a constant nothing more is said."""
+    """What stands out; outputs of which the same is to be said share a sentence."""
     doubt = _DOUBT / max(len(table), 1)
-    judged = table[~_no_better(table) & (table["rows"].to_numpy() >= FEW)]
+    judged = table[table["rows"] >= FEW]
     alike: dict[str, list[tuple[str, str]]] = {}
     for name, row in judged.iterrows():
         for said, advice in (_band(row, doubt), _sure(row, doubt)):
