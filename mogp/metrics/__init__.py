@@ -6,6 +6,8 @@ scores. Rankings of labels (`precision_at` and the others that end in `_at`) are
 dense table of labels.
 """
 
+from mogp.metrics.constants import constant_log_density
+from mogp.metrics.pareto import pareto_smoothed
 from mogp.metrics.predictions import (
     auc,
     brier,
@@ -29,6 +31,7 @@ __all__ = [
     "auc",
     "brier",
     "calibration_curve",
+    "constant_log_density",
     "coverage",
     "crps",
     "hll",
@@ -36,6 +39,7 @@ __all__ = [
     "ndcg_at",
     "nlpd",
     "nmse",
+    "pareto_smoothed",
     "precision_at",
     "propensities",
     "psndcg_at",

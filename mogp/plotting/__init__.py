@@ -8,6 +8,7 @@ from mogp.plotting.calibration import calibration
 from mogp.plotting.curves import bands, draws, trace
 from mogp.plotting.matrices import coregionalisation, hinton
 from mogp.plotting.predictions import predictions
+from mogp.plotting.reliability import reliability
 from mogp.plotting.replicas import MODEL_COLOURS, latent_map, replica_panels, score_bars
 from mogp.plotting.style import COLOURS, use_style
 
@@ -21,6 +22,7 @@ __all__ = [
     "hinton",
     "latent_map",
     "predictions",
+    "reliability",
     "replica_panels",
     "score_bars",
     "trace",

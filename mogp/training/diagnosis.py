@@ -1,6 +1,4 @@
-"""What to know about a fitted model, in words: convergence, jitter, dead latents, inducing points
-that coincide.
-"""
+"""What to know about a fitted model, in words: convergence, use, bands, columns, latents."""
 
 from __future__ import annotations
 
@@ -11,11 +9,18 @@ import numpy as np
 import tensorflow as tf
 from scipy.spatial.distance import cdist
 
-from mogp.data import Array
+from mogp.data import Array, LabelData, MultiOutputData
 from mogp.inducing import FunctionPoints
 from mogp.linalg import cholesky_and_jitter, first_jitter
+from mogp.models.base import MOGP
 from mogp.posteriors import Full, Joint
+from mogp.training.calibration import FEW, calibration
+from mogp.training.collapse import COLLAPSED
 from mogp.training.convergence import convergence
+from mogp.training.evidence import FAULTS
+from mogp.training.scales import badly_scaled
+
+_ROWS, _OUTPUTS, _DRAWS = 1000, 20, 300
 
 
 @dataclass(frozen=True)
@@ -25,31 +30,50 @@ class Diagnosis:
     Attributes:
         converged: whether the objective had stopped rising; None if too few steps to tell.
         findings: one sentence each; empty if nothing stands out.
+        useful: whether the model predicts better than a constant, for every output that was looked
+            at; None if none was.
 
     >>> print(Diagnosis(converged=True, findings=("One latent GP is not used.",)))
     Converged.
     - One latent GP is not used.
+    >>> print(Diagnosis(converged=True, findings=(), useful=False))
+    Stopped rising, but no better than a constant.
     """
 
     converged: bool | None
     findings: tuple[str, ...]
+    useful: bool | None = None
 
     def __str__(self) -> str:
         said = {
             True: "Converged.",
             False: "Not converged yet.",
             None: "Too few steps to tell whether it converged.",
-        }
-        return "\n".join([said[self.converged], *(f"- {f}" for f in self.findings)])
+        }[self.converged]
+        if self.useful is False:
+            begun = "Stopped rising, but" if self.converged else f"{said[:-1]}, and"
+            said = f"{begun} no better than a constant."
+        return "\n".join([said, *(f"- {f}" for f in self.findings)])
 
 
-def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
-    """Look at a fitted model and at the objective along its training.
+def diagnose(
+    model: Any,
+    elbo: Array,
+    deterministic: bool = False,
+    data: Any = None,
+    converged: bool | None = None,
+) -> Diagnosis:
+    """Look at a fitted model, at the objective along its training, and at the data.
+
+    Of large data a sample is looked at: 1000 rows of each of 20 outputs. Data are not looked at
+    when there were too few steps to tell whether the objective has stopped rising.
 
     Args:
         model: any; the parts that a `SparseMOGP` has are looked at where they are there.
         elbo: the objective at every step.
         deterministic: whether the objective was the same function at every step.
+        data: what it was trained on; None, or a function of batches, is not looked at.
+        converged: what the optimiser says itself; by the objective if None.
 
     >>> import numpy as np
     >>> from mogp.models import ExactLMC
@@ -58,10 +82,37 @@ def diagnose(model: Any, elbo: Array, deterministic: bool = False) -> Diagnosis:
     >>> diagnose(model, np.array([-3.0, -2.0])).converged is None
     True
     """
-    converged, findings = convergence(elbo, deterministic)
-    for look in (_jitter, _dead_latents, _idle_dimensions, _coinciding_points):
+    findings: list[str] = []
+    if converged is None:
+        converged, findings = convergence(elbo, deterministic)
+    useful = None
+    if (
+        converged is not None
+        and isinstance(model, MOGP)
+        and isinstance(data, MultiOutputData | LabelData)
+    ):
+        useful, told = _against_data(model, data)
+        findings += told
+    trained = () if converged is None else COLLAPSED
+    for look in (*trained, _jitter, _dead_latents, _idle_dimensions, _coinciding_points):
         findings += look(model)
-    return Diagnosis(converged, tuple(findings))
+    return Diagnosis(converged, tuple(findings), useful)
+
+
+def _against_data(model: MOGP, data: MultiOutputData | LabelData) -> tuple[bool | None, list[str]]:
+    """Whether it beats a constant, and what comparing its predictions with targets shows."""
+    columns = badly_scaled(model, data)
+    try:
+        found = calibration(model, data, rows=_ROWS, outputs=_OUTPUTS, samples=_DRAWS)
+    except FAULTS as error:
+        return None, [*columns, f"Predictions fail: {str(error).splitlines()[0]}"]
+    judged = bool((found.table["rows"] >= FEW).any())
+    useful = not found.useless if judged else None
+    return useful, [
+        *found.findings[: useful is False],
+        *columns,
+        *found.findings[useful is False :],
+    ]
 
 
 def _jitter(model: Any) -> list[str]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from gpflow.models import BayesianModel
 
 from mogp.data import Array, LabelData, MultiOutputData
@@ -137,7 +136,7 @@ def fit(
     if optimizer is None and isinstance(model, MOGP) and not callable(data):
         history.last_step = model.last_step(data)
     whole = isinstance(chosen, LBFGS)
-    history.diagnosis = _diagnosed(model, history, history.elbo[begun:], whole)
+    history.diagnosis = _diagnosed(model, history, history.elbo[begun:], whole, data)
     return history
 
 
@@ -198,13 +197,14 @@ def _goes_on(stage: Stage, history: History, begun: int, ending: Ending) -> bool
     return history.status in ("finished", "stopped early")
 
 
-def _diagnosed(model: BayesianModel, history: History, elbo: Array, whole: bool) -> Diagnosis:
+def _diagnosed(
+    model: BayesianModel, history: History, elbo: Array, whole: bool, data: Any
+) -> Diagnosis:
     """What to know about the model; the rule of an optimiser comes before that of `diagnose`."""
     ends = {one.converged for one in history.stages}
-    if None not in ends:
-        return replace(diagnose(model, np.empty(0)), converged=all(ends))
-    found = diagnose(model, elbo, deterministic=whole)
-    failed = history.status == "failed" and found.converged
+    rule = None if None in ends else all(ends)
+    found = diagnose(model, elbo, deterministic=whole, data=data, converged=rule)
+    failed = history.status == "failed" and rule is None and found.converged
     return replace(found, converged=False) if failed else found
 
 

@@ -234,3 +234,42 @@ def test_palette_has_distinct_colours_that_stand_out_on_white(ax):
     assert len(set(cycle)) == len(cycle) == 8
     assert all(contrast_with_white(colour) > 2.0 for colour in cycle)
     assert to_rgb(mpl.rcParams["figure.facecolor"]) == to_rgb("white")
+
+
+def judged(rank=None, probability=None, happened=None, how="left out", name="a"):
+    from mogp.training import Calibration
+
+    n = len(rank if rank is not None else probability)
+    nothing = np.full(n, np.nan)
+    points = pd.DataFrame(
+        {
+            "output": name,
+            "how": how,
+            "rank": nothing if rank is None else rank,
+            "probability": nothing if probability is None else probability,
+            "happened": nothing if happened is None else happened,
+        }
+    )
+    return Calibration(pd.DataFrame(), points, (), "")
+
+
+def test_reliability_draws_the_share_of_ranks_within_each_level():
+    figure = plotting.reliability(judged(rank=np.array([0.5, 0.4, 0.7, 0.05])))
+    (ax,) = figure.axes
+    level, share = ax.lines[1].get_data()
+    assert np.interp([0.1, 0.25, 0.5, 0.95], level, share).tolist() == [0.25, 0.5, 0.75, 1.0]
+    plt.close(figure)
+
+
+def test_reliability_draws_what_came_true_against_what_was_predicted():
+    figure = plotting.reliability(judged(probability=np.repeat([0.2, 0.8], 50), happened=np.tile([0.0, 1.0], 50)))
+    (ax,) = figure.axes
+    mean, true = ax.lines[1].get_data()
+    assert set(np.round(mean, 6)) == {0.2, 0.8}
+    np.testing.assert_allclose(true, 0.5, atol=0.11)
+    plt.close(figure)
+
+
+def test_reliability_needs_something_that_can_be_judged():
+    with pytest.raises(ValueError, match="hold out rows"):
+        plotting.reliability(judged(rank=np.full(3, 0.5), how="seen"))

@@ -40,6 +40,19 @@ def test_the_examples_of_the_data_page_run(monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().out.split() == ["1600", "400"] * 5
 
 
+def test_three_calls_answer_whether_a_fit_can_be_trusted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    exec(blocks("chapters/guide/trust.md"), names)
+    said = capsys.readouterr().out
+    assert names["history"].diagnosis.useful is True
+    assert "left out" in said
+    assert "held out" in said
+    assert names["found"].table["gain"].min() > 0.2
+    assert len(names["figure"].axes) == 1
+
+
 def test_the_names_in_the_notation_table_exist() -> None:
     import numpy as np
     from gpflow.kernels import SquaredExponential
