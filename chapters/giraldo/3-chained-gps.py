@@ -129,10 +129,11 @@ constructors = {
         likelihoods.Gaussian(0.1),
         inducing=20,
         scaling=None,
+        start="plain",
     ),
-    "CGP": lambda data: cgp(data, HG(), inducing=20, scaling=None),
-    "CCGP": lambda data: ccgp(data, HG(), latents=2, inducing=20, scaling=None),
-    "ACCGP": lambda data: accgp(data, HG(), latents=2, inducing=20, scaling=None),
+    "CGP": lambda data: cgp(data, HG(), inducing=20, scaling=None, start="plain"),
+    "CCGP": lambda data: ccgp(data, HG(), latents=2, inducing=20, scaling=None, start="plain"),
+    "ACCGP": lambda data: accgp(data, HG(), latents=2, inducing=20, scaling=None, start="plain"),
 }
 
 
@@ -301,6 +302,7 @@ def latents_by_rule(names):
         [getattr(likelihoods, name)() for name in names],
         inducing=3,
         scaling=None,
+        start="plain",
     )
     return model.prior.num_functions, model.prior.W.shape[1]
 
@@ -1283,7 +1285,7 @@ alone = MultiOutputData.from_list([(toy.X[~hidden], toy.Y[~hidden, 0])], names=[
 types = {"signal": likelihoods.HeteroscedasticGaussian(), "label": likelihoods.Bernoulli()}
 
 together = trained(
-    hetmogp_lmc(pair, types, latents=3, inducing=40, seed=seed, scaling=None),
+    hetmogp_lmc(pair, types, latents=3, inducing=40, seed=seed, scaling=None, start="plain"),
     pair,
     settings.toy_steps,
 )
@@ -1295,6 +1297,7 @@ separate = trained(
         inducing=40,
         seed=seed,
         scaling=None,
+        start="plain",
     ),
     alone,
     settings.toy_steps,

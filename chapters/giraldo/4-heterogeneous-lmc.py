@@ -281,6 +281,7 @@ small = hetmogp_lmc(
     whiten=False,
     seed=seed,
     scaling=None,
+    start="plain",
 )
 alpha, beta, momentum, lam, p0 = 0.05, 0.1, 0.9, 1.0, 1000.0
 
@@ -1261,6 +1262,7 @@ one_latent = ccgp(
     inducing=1,
     whiten=False,
     scaling=None,
+    start="plain",
 )
 one_latent.prior.W.assign(np.ones((2, 1)))
 one_latent.posterior.q_mu.assign([[1.1]])
@@ -1270,7 +1272,7 @@ truth = evidence(1.0, 1.0, shared=True)
 
 independent = {}
 for name, made in (
-    ("CGP", cgp(single, heteroscedastic, inducing=1, scaling=None)),
+    ("CGP", cgp(single, heteroscedastic, inducing=1, scaling=None, start="plain")),
     (
         "CPM-f",
         hetmogp_cpm(
@@ -1476,6 +1478,7 @@ conjugate = hetmogp_lmc(
     whiten=False,
     seed=seed,
     scaling=None,
+    start="plain",
 )
 conjugate.posterior.q_mu.assign(np.random.default_rng(1).standard_normal((10, 1)))
 conjugate.posterior.q_sqrt.assign(0.3 * np.eye(10)[None])

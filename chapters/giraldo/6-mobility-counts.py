@@ -1410,6 +1410,7 @@ known = ccgp(
     inducing=settings.model["inducing"],
     seed=seed,
     scaling=None,
+    start="plain",
 )
 for kernel, lengthscale in zip(known.prior.kernels.kernels, LENGTHSCALES, strict=True):
     kernel.lengthscales.assign([*lengthscale, 0.5])

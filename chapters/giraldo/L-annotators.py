@@ -309,7 +309,7 @@ pd.DataFrame(errors).set_index("K")
 
 # %%
 told = toy.train.annotated
-named = ccgpma(told, K, inducing=settings.toy["inducing"], seed=seed, scaling=None)
+named = ccgpma(told, K, inducing=settings.toy["inducing"], seed=seed, scaling=None, start="plain")
 J = K + R
 W = np.eye(J) + 0.1 * np.random.default_rng(seed).standard_normal((J, J))
 lengthscale = float(named.prior.kernels.kernels[0].lengthscales.numpy())
@@ -1370,7 +1370,7 @@ label_lie[inside, liar] = 1 - class_lie[inside]
 suspects = MultiOutputData.from_list([(x_lie[:, None], label_lie.astype(float))], names=["class"])
 
 # %% tags=["solution"]
-detective = ccgpma(suspects, 2, inducing=10, seed=seed, scaling=None)
+detective = ccgpma(suspects, 2, inducing=10, seed=seed, scaling=None, start="plain")
 fit(detective, suspects, steps=settings.lie_steps, optimizer=NaturalAdam(0.1, 0.02), progress=False)
 where = np.linspace(0, 1, 200)
 trust = np.asarray(detective.reliability(where[:, None]).mean)

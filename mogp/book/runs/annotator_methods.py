@@ -171,9 +171,9 @@ def _of_classes(
         gold = functools.partial(_softmax_moments, model, classes)
         return Fitted(method, model, gold, None, elbo)
     model = (
-        ccgpma(told, classes, **how, scaling=None)
+        ccgpma(told, classes, **how, scaling=None, start="plain")
         if method == "CCGPMA-C"
-        else cgpma(told, classes, **how, scaling=None)
+        else cgpma(told, classes, **how, scaling=None, start="plain")
     )
     _free_amplitudes(method, model)
     elbo = train_with(model, told)

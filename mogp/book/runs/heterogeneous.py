@@ -121,7 +121,15 @@ def heterogeneous_model(
     from mogp.models import accgp, ccgp, cgp, hetmogp_cpm, hetmogp_lmc
 
     if model == "CGP":
-        return cgp(train, likelihoods[0], inducing=inducing, whiten=False, seed=seed, scaling=None)
+        return cgp(
+            train,
+            likelihoods[0],
+            inducing=inducing,
+            whiten=False,
+            seed=seed,
+            scaling=None,
+            start="plain",
+        )
     options: dict[str, Any] = {
         "latents": latents,
         "inducing": inducing,
@@ -130,9 +138,9 @@ def heterogeneous_model(
         "scaling": None,
     }
     if model in ("CCGP", "ACCGP"):
-        return (ccgp if model == "CCGP" else accgp)(train, likelihoods[0], **options)
+        return (ccgp if model == "CCGP" else accgp)(train, likelihoods[0], start="plain", **options)
     if model == "LMC":
-        return hetmogp_lmc(train, likelihoods, **options)
+        return hetmogp_lmc(train, likelihoods, start="plain", **options)
     on: Any = {"CPM-f": "functions", "CPM-u": "latents", "CPM-f joint": "joint"}.get(model)
     if on is None:
         raise ValueError(f"no model {model!r}; there are {', '.join(MODELS)}.")
