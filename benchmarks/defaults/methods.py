@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from defaults import ours
+from defaults import gpytorch_peer, ours, peers
 from defaults.scores import Prediction, columns, score
-from defaults.tasks import Data, Split, Task
+from defaults.tasks import SPLITS, Data, Split, Task
+from mogp import LabelData, MultiOutputData
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,26 @@ class Method:
         predict: of what `fit` gave, task and split: a `Prediction` for each tested output.
         suits: whether it can do the task.
         of_arrays: it reads `columns(task, split)` in place of the training data.
+        splits: on which it is run.
     """
 
     fit: Callable[[Task, Any, int], Any]
     predict: Callable[[Any, Task, Split], Mapping[str, Prediction]]
     suits: Callable[[Task, Data], bool] = lambda task, train: True
     of_arrays: bool = False
+    splits: Sequence[int] = SPLITS
 
 
 METHODS: dict[str, Method] = {
     "default": Method(ours.default, ours.predictions),
+    "repeat": Method(ours.default, ours.predictions, splits=(0,)),  # the same again: is it the same?
     "old": Method(ours.old, ours.predictions),
     "tuned": Method(ours.tuned, ours.predictions, ours.suits_settings),
     "exact_icm": Method(ours.exact_icm, ours.predictions, ours.suits_exact),
+    "gp_per_output": Method(peers.each(peers.gp_per_output), peers.predictions, of_arrays=True),
+    "gpytorch": Method(gpytorch_peer.fit, gpytorch_peer.predictions, gpytorch_peer.suits),
+    "forest": Method(peers.each(peers.forest), peers.predictions, of_arrays=True),
+    "linear": Method(peers.each(peers.linear), peers.predictions, of_arrays=True),
 }
 
 
@@ -48,8 +56,13 @@ def measure(task: Task, number: int, name: str) -> dict[str, Any]:
     read = wanted if method.of_arrays else split.train
     began = _cpu()
     fitted = method.fit(task, read, number)
-    seconds = _cpu() - began
-    row = {**score(wanted, method.predict(fitted, task, split)), "cpu_s": round(seconds, 2), "status": "finished"}
+    seconds = float(fitted["cpu_s"]) if isinstance(fitted, dict) else _cpu() - began
+    row = {
+        **score(wanted, method.predict(fitted, task, split)),
+        **dict(zip(("rows", "inputs", "outputs"), sizes(split.train), strict=True)),
+        "cpu_s": round(seconds, 2),
+        "status": "finished",
+    }
     history = fitted[1] if isinstance(fitted, tuple) else None
     if history is None:
         return row
@@ -62,6 +75,13 @@ def measure(task: Task, number: int, name: str) -> dict[str, Any]:
         "recipe": history.recipe,
         "findings": json.dumps(findings) if findings else "",
     }
+
+
+def sizes(train: Data) -> tuple[int, int, int]:
+    """Training rows, inputs and outputs (labels)."""
+    outputs = train.num_labels if isinstance(train, LabelData) else train.num_outputs
+    rows = max(train.sizes) if isinstance(train, MultiOutputData) else train.num_points
+    return rows, train.input_dim, outputs
 
 
 def _cpu() -> float:

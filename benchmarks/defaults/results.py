@@ -11,9 +11,10 @@ import pandas as pd
 
 FOLDER = Path(__file__).parent
 FIELDS = (
-    *("task", "split", "method", "nlpd", "error", "coverage", "targets", "cpu_s"),
+    *("task", "split", "method", "nlpd", "error", "coverage", "targets", "cpu_s", "rows", "inputs", "outputs"),
     *("status", "converged", "reason", "steps", "recipe", "findings", "message", "version", "code"),
 )
+TEXT = ("status", "converged", "reason", "recipe", "findings", "message", "version", "code")
 KEY = ["task", "split", "method"]
 
 
@@ -25,6 +26,8 @@ def results_file(label: str | None = None) -> Path:
 def append(file: Path, row: Mapping[str, Any]) -> None:
     """Add a row, below a header if it is the first."""
     new = not file.exists()
+    if not new and file.open(encoding="utf-8").readline().strip() != ",".join(FIELDS):
+        raise SystemExit(f"{file} has other columns than {', '.join(FIELDS)}; move it away, or use another --label.")
     with file.open("a", encoding="utf-8", newline="") as stream:
         writer = csv.DictWriter(stream, FIELDS, lineterminator="\n")
         if new:
@@ -40,8 +43,8 @@ def read(file: Path) -> pd.DataFrame:
     """The rows, of a run that was repeated the last."""
     if not file.exists():
         return pd.DataFrame(columns=list(FIELDS))
-    table = pd.read_csv(file, dtype={"converged": "string", **dict.fromkeys(FIELDS[-7:], "string")})
-    return table.drop_duplicates(KEY, keep="last").reset_index(drop=True)
+    table = pd.read_csv(file, dtype=dict.fromkeys(TEXT, "string"))
+    return table.drop_duplicates(KEY, keep="last").reset_index(drop=True).reindex(columns=list(FIELDS))
 
 
 def missing(

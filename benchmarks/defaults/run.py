@@ -55,7 +55,7 @@ def main() -> None:
     if not set(splits) <= set(SPLITS):
         parser.error(f"splits {asked.splits}; there are {', '.join(map(str, SPLITS))}.")
     file = results_file(asked.label)
-    runs = missing(read(file), tasks, splits, methods, asked.retry)
+    runs = [run for run in missing(read(file), tasks, splits, methods, asked.retry) if run[1] in METHODS[run[2]].splits]
     run_all(runs, file, asked.budget, asked.limit)
 
 

@@ -26,6 +26,7 @@ class Column:
         y: `[N]` targets to train on; annotations are summed up first, by majority or mean.
         X_test: `[n, P]` inputs to test with.
         y_test: `[n]` targets to test with.
+        replicas: how many of the columns of `X`, the last ones, are replicas.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Column:
     y: Array
     X_test: Array
     y_test: Array
+    replicas: int = 0
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,14 @@ def columns(task: Task, split: Split) -> list[Column]:
             continue
         y = _summed_up(split.train, name, kind)
         classes = int(max(y.max(), own.Y.max())) + 1 if kind == "classes" else 0
-        X, X_test = _inputs(split.train, split.train, name), _inputs(split.test, split.train, name)
-        found.append(Column(name, kind, classes, X, y, X_test, own.Y[:, 0]))
+        X, X_test = inputs_of(split.train, split.train, name), inputs_of(split.test, split.train, name)
+        more = X.shape[1] - split.train.input_dim
+        found.append(Column(name, kind, classes, X, y, X_test, own.Y[:, 0], more))
     return found
 
 
-def _inputs(data: MultiOutputData, train: MultiOutputData, name: str) -> Array:
+def inputs_of(data: MultiOutputData, train: MultiOutputData, name: str) -> Array:
+    """Inputs of an output, with a column of zeros and ones for each replica of the training data."""
     X, replica = np.asarray(data.inputs(name)), data[name].replica
     if replica is None:
         return X
