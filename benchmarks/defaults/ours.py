@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 import mogp
 from defaults.scores import Prediction, of_model
@@ -16,7 +17,7 @@ from mogp.optimizers import Adam, Falling
 from mogp.training import History
 
 Fitted = tuple[Any, History]
-_LONG, _ROWS = 5000, 500
+_TRIAL, _LONG, _ROWS = 1500, 4000, 500
 _EXACT_TARGETS = 1500
 
 
@@ -42,7 +43,7 @@ def old(task: Task, train: Data, split: int) -> Fitted:
 
 
 def tuned(task: Task, train: Data, split: int) -> Fitted:
-    """A few settings, trained long; the one with the best NLPD on a part of the training data is fitted anew on all."""
+    """Of a few settings that with the best NLPD on a part of the training data, trained long on all of them."""
     inside = task.validation(train, split)
     settings: list[tuple[Options, float]] = [({}, 0.05), ({}, 0.01), *((one, 0.05) for one in task.larger)]
     found = [_validated(task, inside, options, rate) for options, rate in settings]
@@ -53,11 +54,11 @@ def tuned(task: Task, train: Data, split: int) -> Fitted:
 def _validated(task: Task, inside: Split, options: Options, rate: float) -> float:
     """NLPD of the held-out part; infinite where the fit fails."""
     try:
-        model, history = _long(task, inside.train, options, rate)
+        model, history = _long(task, inside.train, options, rate, _TRIAL)
         if history.status == "failed":
             return np.inf
         density = model.predict_log_density(inside.test)
-    except (ArithmeticError, ValueError, RuntimeError) as error:
+    except (ArithmeticError, ValueError, RuntimeError, tf.errors.OpError) as error:
         print(f"{options}, {rate}: {error!r}"[:300])
         return np.inf
     nlpd = -np.mean(np.concatenate([np.ravel(values) for values in density.values()]))
@@ -65,15 +66,15 @@ def _validated(task: Task, inside: Split, options: Options, rate: float) -> floa
     return float(nlpd) if np.isfinite(nlpd) else np.inf
 
 
-def _long(task: Task, train: Data, options: Options, rate: float) -> Fitted:
-    """Up to 5000 steps at a rate that falls at plateaus; mini-batches where there are many rows."""
+def _long(task: Task, train: Data, options: Options, rate: float, steps: int = _LONG) -> Fitted:
+    """Steps at a rate that falls at plateaus, in mini-batches where there are many rows."""
     model = task.model(train, **options)
     size = _ROWS if train.X.shape[0] > 4 * _ROWS else None
     try:
         how = {"optimizer": Falling(Adam(rate)), "batch_size": size}
-        return model, mogp.fit(model, train, steps=_LONG, progress=False, **how)
+        return model, mogp.fit(model, train, steps=steps, progress=False, **how)
     except UnsupportedError:
-        return model, mogp.fit(model, train, steps=_LONG, progress=False)
+        return model, mogp.fit(model, train, steps=steps, progress=False)
 
 
 def exact_icm(task: Task, train: MultiOutputData, split: int) -> Fitted:

@@ -303,14 +303,17 @@ def _methods() -> Iterator[str]:
 - **default**: the constructor and `mogp.fit(model, data)`.
 - **old default**: that of the first edition, 1000 steps of Adam(0.01) on all rows in the units of the data, from its
   start values.
-- **tuned**: a few settings of the same model (latents, inducing points, rate), each trained long; a validation set
-  inside the training data chooses, and the chosen one is trained again on all of them. Test data are never read.
+- **tuned**: a few settings of the same model (latents, inducing points, rate); a validation set inside the training
+  data chooses, and the chosen one is trained long on all of them. Test data are never read.
 - **exact ICM**: `ExactLMC` of rank up to 3, where there are at most 1500 real targets.
 - **GPflow, a GP per output**: GPR up to 1000 rows, SVGP with 100 points beyond, GPflow's own likelihoods for counts and
   classes.
 - **GPyTorch, multitask**: its exact multitask GP up to 1500 targets, its variational LMC beyond; real targets only.
 - **random forest**: 300 trees for each output; out-of-bag residuals give the spread.
 - **linear model**: ridge, logistic or Poisson regression for each output, its penalty by validation.
+
+Counts are Poisson in every method, ours and the peers', so that fits are compared and not likelihoods; where counts are
+more spread than that, the intervals of all are too short, and coverage says so.
 
 Peers standardise inputs and real targets, as their users do. They read a replica as one of further columns of zeros
 and ones, and annotations as their majority. A run of every method is a process of its own.

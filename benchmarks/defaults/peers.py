@@ -11,7 +11,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 from scipy.special import gammaln
-from scipy.stats import nbinom, poisson
+from scipy.stats import poisson
 from sklearn.cluster import KMeans
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegressionCV, PoissonRegressor, RidgeCV
@@ -144,35 +144,25 @@ def _of_rates(y: Array, m: Array, v: Array, density: Array, rng: np.random.Gener
 
 
 def forest(column: Column, split: int) -> Predictor:
-    """Three hundred trees; out-of-bag residuals give the spread, a Gaussian's or a negative binomial's.
+    """Three hundred trees; out-of-bag residuals give the spread of a Gaussian, counts are Poisson.
 
-    Class shares are those of the trees, with one vote for each class added, so that none is zero.
+    So that no class or rate is zero, a vote for each class, or that of a tree that says the mean, is added.
     """
     X, y, y_test = column.X, column.y, column.y_test
     if column.kind == "classes":
         trees = RandomForestClassifier(_TREES, random_state=split).fit(X, y)
         return lambda X_test: Prediction.of_classes(y_test, _smoothed(trees, X_test, column.classes))
-    trees = RandomForestRegressor(_TREES, oob_score=True, random_state=split).fit(X, y)
-    outside = trees.oob_prediction_
+    trees = RandomForestRegressor(_TREES, oob_score=column.kind == "real", random_state=split).fit(X, y)
     if column.kind == "real":
-        sd = np.sqrt(np.mean((y - outside) ** 2))
-        return lambda X_test: Prediction.gaussian(y_test, trees.predict(X_test), np.full(len(y_test), sd))
-    rate = np.maximum(outside, 1e-2)
-    dispersion = max(float(np.sum((y - rate) ** 2 - rate) / np.sum(rate**2)), 1e-6)
-    return lambda X_test: _negative_binomial(y_test, np.maximum(trees.predict(X_test), 1e-2), dispersion)
+        sd = np.full(len(y_test), np.sqrt(np.mean((y - trees.oob_prediction_) ** 2)))
+        return lambda X_test: Prediction.gaussian(y_test, trees.predict(X_test), sd)
+    return lambda X_test: _poisson(y_test, (trees.predict(X_test) * _TREES + y.mean()) / (_TREES + 1))
 
 
 def _smoothed(trees: RandomForestClassifier, X: Array, classes: int) -> Array:
     shares = np.zeros((len(X), classes))
     shares[:, trees.classes_.astype(int)] = trees.predict_proba(X)
     return (shares * _TREES + 1) / (_TREES + classes)
-
-
-def _negative_binomial(y: Array, mean: Array, dispersion: float) -> Prediction:
-    """Variance: mean + dispersion * mean^2."""
-    size = 1 / dispersion
-    counts = nbinom(size, size / (size + mean))
-    return Prediction(counts.logpmf(y), mean, counts.ppf(0.025), counts.ppf(0.975))
 
 
 # --- a linear model
