@@ -11,7 +11,7 @@ import gpytorch
 import numpy as np
 import torch
 
-EXACT, POINTS, BATCH, STEPS = 1500, 100, 256, 4000
+EXACT, POINTS, BATCH, STEPS = 1500, 100, 256, 3000
 torch.set_num_threads(1)
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)

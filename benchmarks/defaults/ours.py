@@ -17,7 +17,7 @@ from mogp.optimizers import Adam, Falling
 from mogp.training import History
 
 Fitted = tuple[Any, History]
-_TRIAL, _LONG, _ROWS = 1500, 4000, 500
+_TRIAL, _LONG, _ROWS = 800, 3000, 500
 _EXACT_TARGETS = 1500
 
 
@@ -45,7 +45,7 @@ def old(task: Task, train: Data, split: int) -> Fitted:
 def tuned(task: Task, train: Data, split: int) -> Fitted:
     """Of a few settings that with the best NLPD on a part of the training data, trained long on all of them."""
     inside = task.validation(train, split)
-    settings: list[tuple[Options, float]] = [({}, 0.05), ({}, 0.01), *((one, 0.05) for one in task.larger)]
+    settings: list[tuple[Options, float]] = [({}, 0.05), ({}, 0.02), *((one, 0.05) for one in task.larger)]
     found = [_validated(task, inside, options, rate) for options, rate in settings]
     options, rate = settings[int(np.argmin(found))]
     return _long(task, train, options, rate)

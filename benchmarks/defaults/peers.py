@@ -24,7 +24,7 @@ from defaults.tasks import Split, Task
 
 Predictor = Callable[[Array], Prediction]
 Fitted = list[tuple[Column, Predictor]]
-_EXACT, _POINTS, _BATCH, _STEPS = 1000, 100, 256, 4000
+_EXACT, _POINTS, _BATCH, _STEPS = 1000, 100, 256, 3000
 _TREES = 300
 _LOGISTIC = {"scoring": "neg_log_loss", "max_iter": 2000, "l1_ratios": (0,), "use_legacy_attributes": False}
 _PENALTIES = np.logspace(-3, 5, 17)
@@ -44,7 +44,7 @@ def predictions(fitted: Fitted, task: Task, split: Split) -> dict[str, Predictio
 
 
 def gp_per_output(column: Column, split: int) -> Predictor:
-    """GPR up to 1000 rows, SVGP with 100 points beyond (Adam, batches of 256, 4000 steps); ARD squared exponential.
+    """GPR up to 1000 rows, SVGP with 100 points beyond (Adam, batches of 256, 3000 steps); ARD squared exponential.
 
     Replicas have a function for all of them and one each: a kernel for the inputs, plus one times that of the replica.
     Counts and classes have GPflow's likelihoods (Poisson, Bernoulli, robust-max) and SVGP, by L-BFGS up to 1000 rows.
