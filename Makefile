@@ -10,7 +10,7 @@ export MOGP_DATA_MIRROR ?= $(BESIDE)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help book test check fuzz serve pdf lint format bench bench-peers clean distclean
+.PHONY: help book test check fuzz serve pdf lint format bench bench-peers bench-defaults clean distclean
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -53,12 +53,21 @@ format: $(STAMP)  ## put the code in the house format
 bench: $(STAMP)  ## speed against GPflow, as ratios; writes the speed page of the guide
 	cd benchmarks && ../$(BIN)/python run.py --page ../chapters/guide/speed.md
 
-bench-peers:  ## speed against GPyTorch, GPy, gpar and Omikuji, in an environment of their own
+PEERS := .venv-peers/.ready
+
+$(PEERS): benchmarks/requirements-peers.txt
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements-peers.txt
+	@touch $@
+
+bench-peers: $(STAMP) $(PEERS)  ## speed against GPyTorch, GPy, gpar and Omikuji, in an environment of their own
 	cd benchmarks && ../$(BIN)/python peers.py ../.venv-peers/bin/python
 	cd benchmarks && ../$(BIN)/python labels_peer.py ../.venv-peers/bin/python
 	cd benchmarks && ../$(BIN)/python gaps_peer.py ../.venv-peers/bin/python
+
+bench-defaults: $(STAMP) $(PEERS)  ## how good default fits are: goes on with the study (hours in all), writes its page
+	cd benchmarks && ../$(BIN)/python -m defaults.run
+	cd benchmarks && ../$(BIN)/python -m defaults.page
 
 clean:  ## remove what was built
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache mogp/.ruff_cache .hypothesis
