@@ -63,14 +63,18 @@ def page(table: pd.DataFrame, tasks: Described) -> str:
 
 
 def _introduction() -> Iterator[str]:
-    yield from """<!-- written by benchmarks/defaults/page.py from benchmarks/defaults/results.csv: do not edit -->
+    yield from """---
+html_theme.sidebar_secondary.remove: true
+---
+
+<!-- written by benchmarks/defaults/page.py from benchmarks/defaults/results.csv: do not edit -->
 
 # How good are the defaults?
 
 You build a model with the ordinary call and train it with `mogp.fit(model, data)` and nothing else. How far is that
 from what could be had? This page answers with real data, five splits each. Recipes were tuned on the **development**
 sets alone. The **deciding** sets are looked at once, when the recipe is final: what it misses there is named here, and
-not tuned away.
+not tuned away. (Chapters of the book study some of them, with models and settings of their own.)
 
 - **NLPD** is the mean negative log density of a test target, in the units of the data: lower is better, and a
   difference of .05 is small. Its level depends on the units; only differences in a row mean something.

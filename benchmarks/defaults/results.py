@@ -36,7 +36,7 @@ def append(file: Path, row: Mapping[str, Any]) -> None:
 
 
 def _short(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else " ".join(value.split()) if isinstance(value, str) else value
+    return f"{value:.9g}" if isinstance(value, float) else " ".join(value.split()) if isinstance(value, str) else value
 
 
 def read(file: Path) -> pd.DataFrame:

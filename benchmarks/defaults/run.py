@@ -3,6 +3,9 @@
 python -m defaults.run --role development --methods default,old --splits 0
 python -m defaults.run --role development --label bigger-batches     into results-bigger-batches.csv
 python -m defaults.run --budget 20min                                stops by itself; call it again to go on
+
+Rows come breadth first: split 0 of every task before split 1 of any, and within a split method by method. Two of these
+may run at once on different --tasks.
 """
 
 from __future__ import annotations
