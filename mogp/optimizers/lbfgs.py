@@ -122,7 +122,12 @@ def _said(result: OptimizeResult, refused: int) -> Ending:
 def _check_objective(search: Search) -> None:
     """Raise unless the objective is finite and the same when asked twice."""
     start = search.read()
-    first, second = (float(search.at(start)[0]) for _ in range(2))
+    try:
+        first, second = (float(search.at(start)[0]) for _ in range(2))
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(
+            f"the objective cannot be evaluated at the start: {error.message}"
+        ) from error
     if not np.isfinite(first):
         raise ValueError(
             f"the objective is {first} at the start: check the scale of the data and the start"

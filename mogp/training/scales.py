@@ -7,6 +7,7 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import tensorflow as tf
 from scipy.spatial.distance import cdist
 
 from mogp.data import Array, LabelData, MultiOutputData, is_sparse
@@ -77,7 +78,7 @@ def _lengthscales(model: MOGP, columns: int) -> Iterator[Array]:
     for kernel in model.submodules:
         if not isinstance(kernel, gpflow.kernels.Stationary) or id(kernel) in aside:
             continue
-        own = np.asarray(kernel.lengthscales, float)
+        own = np.asarray(tf.convert_to_tensor(kernel.lengthscales)).astype(float)
         dims = kernel.active_dims
         read = np.arange(columns) if isinstance(dims, slice) and dims == slice(None) else None
         if read is None:

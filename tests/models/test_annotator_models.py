@@ -78,7 +78,8 @@ def test_independent_functions_are_mixtures_with_identity_weights(make, K, rng):
 
 def test_one_annotator_of_values_is_a_chained_gp(rng):
     data, _ = values(rng, R=1, missing=0.0)
-    one, chained = cgpma(data, inducing=6, scaling=None), cgp(data, HeteroscedasticGaussian(), inducing=6, scaling=None)
+    as_given = {"inducing": 6, "start": "plain", "scaling": None}
+    one, chained = cgpma(data, **as_given), cgp(data, HeteroscedasticGaussian(), **as_given)
     for kernel, other in zip(one.prior.kernels.kernels, chained.prior.kernels.kernels, strict=True):
         other.lengthscales.assign([kernel.lengthscales.numpy()])
     for model in (one, chained):

@@ -355,7 +355,7 @@ def test_an_objective_that_is_nan_from_the_start_is_said_not_raised(data):
     model = model_of(data)
     model.likelihood.likelihoods[0].variance.unconstrained_variable.assign(np.nan)
     with pytest.warns(UserWarning, match="NaN or infinite"):
-        history = fit(model, data, steps=5, progress=False)
+        history = fit(model, data, steps=5, optimizer=Adam(0.01), progress=False)
     assert (history.status, history.steps) == ("failed", 0)
     assert "Too few steps" in str(history)
 
@@ -364,9 +364,16 @@ def test_a_matrix_that_cannot_be_factorised_is_named(data):
     model = model_of(data)
     model.prior.kernels.kernels[0].lengthscales.unconstrained_variable.assign(np.nan)
     with pytest.warns(UserWarning, match="Kuu"):
-        history = fit(model, data, steps=5, progress=False)
+        history = fit(model, data, steps=5, optimizer=Adam(0.01), progress=False)
     assert history.status == "failed"
     assert "Kuu cannot be factorised" in str(history.diagnosis)
+
+
+def test_a_recipe_by_line_search_says_what_it_cannot_begin_with(data):
+    model = model_of(data)
+    model.prior.kernels.kernels[0].lengthscales.unconstrained_variable.assign(np.nan)
+    with pytest.raises(ValueError, match=r"cannot be evaluated at the start: .*Kuu"):
+        fit(model, data, steps=5, progress=False)
 
 
 class Slope(gpflow.models.BayesianModel, gpflow.models.training_mixins.ExternalDataTrainingLossMixin):
@@ -575,7 +582,8 @@ def monitored_case():
 
 def test_a_monitor_sees_the_model_before_the_first_step_and_after_every_few():
     model, data = monitored_case()
-    history = fit(model, data, steps=25, progress=False, monitor=lambda: {"elbo": float(model.elbo(data))}, every=10)
+    look = {"monitor": lambda: {"elbo": float(model.elbo(data))}, "every": 10}
+    history = fit(model, data, steps=25, optimizer=Adam(0.01), progress=False, **look)
     assert [look["step"] for look in history.monitored] == [0, 10, 20, 25]
     seen = [look["elbo"] for look in history.monitored]
     np.testing.assert_allclose(seen[:3], [history.elbo[0], history.elbo[10], history.elbo[20]], rtol=1e-12)
