@@ -107,7 +107,7 @@ def _old_lmc(inducing: int, ard: bool = True) -> Callable[[MultiOutputData], Opt
     def options(data: MultiOutputData) -> Options:
         width = start_lengthscales(data.X, "diagonal")
         one = lambda: unit_kernels(1, data.input_dim, width, ard=ard)[0]  # noqa: E731
-        return {"scaling": None, "inducing": inducing, "kernel": one}
+        return {"scaling": None, "start": "plain", "inducing": inducing, "kernel": one}
 
     return options
 

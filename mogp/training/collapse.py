@@ -52,7 +52,7 @@ def latents_alike(model: Any) -> list[str]:
     W = getattr(getattr(model, "prior", None), "W", None)
     if W is None or model.prior.copies != 1 or W.shape[1] < 2 or W.shape[0] < 2:
         return []
-    weights = np.asarray(W, float)
+    weights = np.asarray(tf.convert_to_tensor(W)).astype(float)
     unit = weights / np.maximum(np.linalg.norm(weights, axis=0), 1e-300)
     kernels = [_numbers(kernel) for kernel in model.prior.kernels.kernels]
     alike = all(
