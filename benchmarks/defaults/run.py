@@ -12,35 +12,29 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import re
 import signal
 import subprocess
-import sys
 import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from defaults.methods import METHODS, measure
 from defaults.results import append, missing, read, results_file
+from defaults.tasks import SPLITS, TASKS
 
-BENCHMARKS = Path(__file__).parent.parent
-ROOT = BENCHMARKS.parent
+ROOT = Path(__file__).parent.parent.parent
 UNITS = {"s": 1, "min": 60, "h": 3600}
-ONE_THREAD = {
-    **dict.fromkeys(
-        ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OPENBLAS_NUM_THREADS"), "1"
-    ),
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-    "MPLBACKEND": "Agg",
-}
 
 
 def main() -> None:
     """Read the command line and run."""
-    from defaults.methods import METHODS
-    from defaults.tasks import SPLITS, TASKS
-
     parser = argparse.ArgumentParser(description="Measure how good default fits are.")
     parser.add_argument("--role", choices=("development", "deciding"), help="tasks of this role; all if left out")
     parser.add_argument("--tasks", help=f"some of {', '.join(TASKS)}")
@@ -89,30 +83,44 @@ def run_all(runs: list[tuple[str, int, str]], file: Path, budget: float | None, 
         if budget is not None and time.monotonic() - began > budget:
             print(f"out of time: {len(runs) - count + 1} of {len(runs)} runs are left")
             return
-        row = child([sys.executable, "-m", "defaults.one", task, str(split), method], limit)
+        row = child(partial(measure, TASKS[task], split, method), limit)
         append(file, {"task": task, "split": split, "method": method, **about, **row})
         said = [f"{name} {row[name]:.4g}" for name in ("nlpd", "error", "coverage", "cpu_s") if name in row]
         ended = [row["status"], *(str(row[name])[:120] for name in ("steps", "reason", "message") if row.get(name))]
         print(f"[{count}/{len(runs)}] {task} {split} {method}: {', '.join(said + ended)}", flush=True)
 
 
-def child(command: list[str], limit: float) -> dict[str, Any]:
-    """The row that a process prints on its last line; a failure is a row with its error."""
-    path = os.pathsep.join([str(BENCHMARKS), str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | ONE_THREAD | {"PYTHONPATH": path}
-    group = {"start_new_session": True, "text": True, "env": environment, "cwd": BENCHMARKS}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **group) as process:
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
+def child(measured: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
+    """The row that a copy of this process makes; a failure is a row with its error.
+
+    Copies have everything imported already, and nothing that an earlier run compiled.
+    """
+    context = get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=_tell, args=(measured, send))
+    process.start()
+    send.close()
+    try:
+        if not receive.poll(limit):
             os.killpg(process.pid, signal.SIGKILL)  # its children, too
-            process.communicate()
             return {"status": "error", "message": f"not finished after {limit:.0f} s"}
-    if process.returncode:
-        lines = err.strip().splitlines() or [f"exit {process.returncode}"]
-        return {"status": "error", "message": lines[-1][:300]}
-    row: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return row
+        row: dict[str, Any] = receive.recv()
+        return row
+    except EOFError:
+        process.join()
+        return {"status": "error", "message": f"ended with exit code {process.exitcode}"}
+    finally:
+        process.join()
+
+
+def _tell(measured: Callable[[], dict[str, Any]], send: Connection) -> None:
+    os.setsid()
+    try:
+        row = measured()
+    except Exception as error:
+        traceback.print_exc()
+        row = {"status": "error", "message": f"{type(error).__name__}: {error}"[:300]}
+    send.send(row)
 
 
 def _version() -> str:

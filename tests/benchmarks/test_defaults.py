@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +35,10 @@ PACKAGED = (
 def defaults(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`benchmarks/defaults` can be imported, as it is when it runs."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    before = dict(os.environ)
     yield
+    os.environ.clear()
+    os.environ.update(before)
     for name in [name for name in sys.modules if name.split(".")[0] == "defaults"]:
         sys.modules.pop(name)
 
@@ -209,12 +215,18 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch:
 
     file, asked, done = tmp_path / "rows.csv", (["a", "b"], [0, 1], ["default", "old"]), []
 
-    def child(command: list[str], limit: float) -> dict[str, object]:
-        done.append(tuple(command[-3:]))
-        if command[-3] == "b":
-            return {"status": "error", "message": "two\nlines"}
+    def measured(task: str, split: int, method: str) -> dict[str, object]:
+        if task == "b":
+            raise ValueError("two\nlines")
         return {"status": "finished", "nlpd": 1.5, "converged": True}
 
+    def child(measure: Callable[[], dict[str, object]], limit: float) -> dict[str, object]:
+        done.append(measure)
+        return whole(measure, 60)
+
+    whole = run.child
+    monkeypatch.setattr(run, "TASKS", {"a": "a", "b": "b"})
+    monkeypatch.setattr(run, "measure", measured)
     monkeypatch.setattr(run, "child", child)
     runs = missing(read(file), *asked)
     assert runs[:4] == [("a", 0, "default"), ("b", 0, "default"), ("a", 0, "old"), ("b", 0, "old")]
@@ -229,19 +241,23 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch:
     assert {task for task, _, _ in again} == {"b"}
     table = read(file)
     assert len(table) == len(done) == 8
-    assert table["message"].dropna().unique().tolist() == ["two lines"]
+    assert table["message"].dropna().unique().tolist() == ["ValueError: two lines"]
     assert table.loc[table["task"] == "a", "converged"].tolist() == ["True"] * 4
 
 
 def test_a_failure_is_a_row_with_its_error():
     from defaults.run import child
 
-    failed = child([sys.executable, "-c", "raise ValueError('no such thing')"], 60)
-    assert failed == {"status": "error", "message": "ValueError: no such thing"}
-    slow = child([sys.executable, "-c", "import time; time.sleep(60)"], 0.2)
+    def fails() -> dict[str, object]:
+        raise ValueError("no such thing")
+
+    assert child(fails, 60) == {"status": "error", "message": "ValueError: no such thing"}
+    slow = child(lambda: time.sleep(60), 0.2)
     assert slow["status"] == "error"
     assert "not finished" in slow["message"]
-    assert child([sys.executable, "-c", "print('noise'); print('{\"nlpd\": 1}')"], 60) == {"nlpd": 1}
+    killed = child(lambda: os.kill(os.getpid(), signal.SIGKILL), 60)
+    assert killed == {"status": "error", "message": "ended with exit code -9"}
+    assert child(lambda: {"nlpd": 1}, 60) == {"nlpd": 1}
 
 
 def test_rows_are_not_added_below_other_columns(tmp_path: Path):
