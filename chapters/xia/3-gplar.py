@@ -307,6 +307,7 @@ def start_run(start, source, n, steps, gpar_steps, looks, seed):
             kernel=kernels,
             strategy="B",
             start=first,
+            adopt=False,
             **common,
             scaling=None,
         )

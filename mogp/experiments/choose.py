@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from mogp.experiments.sweep import sweep
+from mogp.optimizers import Optimizer
 
 if TYPE_CHECKING:
     from mogp.data import MultiOutputData
@@ -63,9 +64,9 @@ def choose(
     data: MultiOutputData,
     grid: Mapping[str, Sequence[Any]],
     *,
-    steps: int = 500,
-    batch_size: int | None = None,
-    learning_rate: float = 0.02,
+    steps: int | None = None,
+    batch_size: Any = "auto",
+    optimizer: Optimizer | None = None,
     folds: int = 3,
     test: float = 0.2,
     seed: int = 0,
@@ -84,7 +85,7 @@ def choose(
             calls `hetmogp_lmc`.
         data: all the data.
         grid: the candidates, e.g. `{"latents": [1, 2, 4], "inducing": [20, 50]}`.
-        steps, batch_size, learning_rate: of each fit, with Adam.
+        steps, batch_size, optimizer: of each fit; see `mogp.fit`.
         folds: random splits for each candidate; at least two.
         test: share of rows held out.
         seed: of the splits; every candidate sees the same ones.
@@ -113,7 +114,6 @@ def choose(
         )
 
     def run(fold: int, **settings: Any) -> dict[str, float]:
-        from mogp.optimizers import Adam
         from mogp.training import fit
 
         train, held_out = data.split(test, seed=seed + fold)
@@ -123,7 +123,7 @@ def choose(
             train,
             steps=steps,
             batch_size=batch_size,
-            optimizer=Adam(learning_rate),
+            optimizer=optimizer,
             seed=seed + fold,
             progress=False,
         )
@@ -137,7 +137,7 @@ def choose(
         folder = (
             Path(temporary)
             if cache is None
-            else Path(cache) / _digest(data, (steps, batch_size, learning_rate, test, seed))
+            else Path(cache) / _digest(data, (steps, batch_size, _options(optimizer), test, seed))
         )
         points = {**grid, "fold": list(range(folds))}
         runs = sweep(run, points, cache=folder, workers=workers, progress=progress, name="choose")
@@ -155,6 +155,14 @@ def choose(
     lowest = scores.iloc[int(scores["nlpd"].argmin())]
     taken = scores[scores["nlpd"] <= lowest["nlpd"] + lowest["se"]].iloc[0]
     return Choice({name: taken[name] for name in names}, scores)
+
+
+def _options(optimizer: Any) -> Any:
+    """An optimiser as its class and options, those of the ones inside it too."""
+    if not isinstance(optimizer, Optimizer):
+        return optimizer
+    own = {name: _options(value) for name, value in vars(optimizer).items() if name[0] != "_"}
+    return type(optimizer).__name__, sorted(own.items())
 
 
 def _digest(data: MultiOutputData, settings: tuple[Any, ...]) -> str:

@@ -58,19 +58,26 @@ def best_constants(likelihood: Any, Y: npt.ArrayLike) -> Array | None:
 
 def density_slopes(likelihood: Any, b: Array, Y: npt.ArrayLike) -> Array:
     r"""$\partial \log p(y_n \mid f)/\partial f$ at the constants `b [J]`, for every target,
-    `[N, J]`: which way each function should move at a row.
+    `[N, J]`: which way each function should move at a row. (Of a Gaussian whose noise reads inputs
+    as if its variance were 1.)
 
     Args:
         likelihood: of the output.
         b: see `best_constants`.
         Y: `[N, T]` targets.
 
+    >>> import numpy as np
     >>> from mogp.likelihoods import Gaussian
     >>> density_slopes(Gaussian(0.5), np.array([1.0]), [[2.0], [0.0]]).round(6).tolist()
     [[2.0], [-2.0]]
     """
-    found = _at(likelihood, b, np.asarray(Y, default_float()))
-    return np.zeros((len(np.asarray(Y)), len(b))) if found is None else found[1]
+    targets = np.asarray(Y, default_float())
+    found = _at(likelihood, b, targets)
+    if found is not None:
+        return found[1]
+    gaussian = isinstance(likelihood, gpflow.likelihoods.Gaussian)
+    slopes: Array = targets - b if gaussian else np.zeros((len(targets), len(b)))
+    return slopes
 
 
 def _at(likelihood: Any, b: Array, Y: Array) -> tuple[float, Array] | None:
@@ -82,8 +89,8 @@ def _at(likelihood: Any, b: Array, Y: Array) -> tuple[float, Array] | None:
         tape.watch(F)
         try:
             value = tf.reduce_sum(likelihood.log_prob(tf.zeros([len(Y), 0], F.dtype), F, Y))
-        except (NotImplementedError, AttributeError):
-            return None
+        except (NotImplementedError, AttributeError, tf.errors.InvalidArgumentError):
+            return None  # not defined, or it reads inputs
     slopes = tape.gradient(value, F)
     return None if slopes is None else (float(value), np.asarray(slopes, float))
 

@@ -60,6 +60,10 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     _untraced: ClassVar[tuple[str, ...]] = ("schema", "scaling", "_prepare")
     _prepare: Callable[[Any], MOGP] | None = None
+    usual_rate: ClassVar[float] = 0.05
+    """Of Adam, before it falls."""
+    usual_batches: ClassVar[bool] = False
+    """Whether a step takes some of the rows where there are many."""
     compiles = False
     """Whether predictions are made of TensorFlow operations only, which a graph can hold."""
 
@@ -164,11 +168,13 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     def usual_optimizer(self) -> Optimizer:
         """What trains it unless the caller of `fit` says otherwise."""
-        return Falling(Adam(0.05))
+        return Falling(Adam(self.usual_rate))
 
     def usual_rows(self, data: Data) -> int | None:
-        """Rows a step unless the caller of `fit` says otherwise; None for all."""
-        return None
+        """Rows a step unless the caller of `fit` says otherwise; None for all. 500 where there are
+        more than 2000, of models that read mini-batches.
+        """
+        return ROWS if self.usual_batches and data.X.shape[0] > MANY_ROWS else None
 
     def problem(
         self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0

@@ -10,7 +10,6 @@ from gpflow.likelihoods import Likelihood
 from scipy.spatial import cKDTree
 
 from mogp.data import Array, Matrix, MultiOutputData
-from mogp.data.matrices import as_dense, is_sparse
 from mogp.inducing import InducingPoints
 from mogp.likelihoods import PerOutput, best_constants, density_slopes
 from mogp.models.latent_start import components
@@ -98,8 +97,9 @@ def _table(
         block[own.rows] = (slopes - slopes.mean(0)) / np.where(spread > 0, spread, 1.0)
         seen[own.rows] += 1
         blocks.append(block)
-    shared = np.mean(seen[seen > 0] > 1) if data.num_outputs > 1 else 1.0
-    if shared < _LEAST_SHARED:
+    several = seen[seen > 0]
+    shared = np.mean(several > 1) if data.num_outputs > 1 else 1.0
+    if len(several) < 2 or shared < _LEAST_SHARED:
         return None
     table: Array = np.concatenate(blocks, axis=1)[seen > 0]
     if len(table) > _MOST_ROWS:
@@ -135,10 +135,10 @@ def spaced_lengthscale(X: Matrix, Z: Array) -> float:
     10.0
     """
     least = start_lengthscales(X, "diagonal")
-    if is_sparse(X) or len(Z) < 2:
+    if len(Z) < 2:
         return least
     near = float(np.median(cKDTree(Z).query(Z, 2)[0][:, 1]))
-    return max(least, min(2 * near, start_lengthscales(as_dense(X), "median")))
+    return max(least, min(2 * near, start_lengthscales(X, "median")))
 
 
 def first_lengthscale(X: Matrix, points: InducingPoints, start: StartName) -> float:

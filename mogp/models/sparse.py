@@ -23,7 +23,7 @@ from mogp.likelihoods import PerOutput, ReadsFunctions
 from mogp.likelihoods.groups import Group, groups
 from mogp.models import closed_form
 from mogp.models.answers import LikelihoodPredictor, ToldPredictor, is_gaussian
-from mogp.models.base import MANY_ROWS, MOGP, ROWS, Data, Given, Replica
+from mogp.models.base import MOGP, Data, Given, Replica
 from mogp.models.collapsed import Collapsed, collapses
 from mogp.models.row_shapes import dense, outputs_first, targets
 from mogp.models.stages import Stage
@@ -89,6 +89,7 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
 
     compiles = True
     reads_sparse = True
+    usual_batches = True
     _rows_apart: ClassVar[bool] = True
 
     def __init__(
@@ -328,10 +329,6 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
     def last_step(self, data: Data) -> str:
         """The best $q(u)$ in closed form, where there is one (`joint_posterior`)."""
         return closed_form.told(self, data)
-
-    def usual_rows(self, data: MultiOutputData | LabelData) -> int | None:
-        """All rows, or 500 where there are more than 2000."""
-        return ROWS if data.X.shape[0] > MANY_ROWS else None
 
     def before_step(self) -> Callable[[Batch], None] | None:
         """`update_local`, where a likelihood stores something for each row."""

@@ -120,7 +120,7 @@ def _numbers(module: Any) -> Array:
 
 
 def _noises(model: Any) -> list[gpflow.Parameter]:
-    found = [getattr(model, "noise", None)]
+    found = []
     for module in getattr(model, "submodules", ()):
         if isinstance(module, gpflow.likelihoods.Gaussian):
             found += [module.variance, module.scale]

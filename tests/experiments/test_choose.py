@@ -19,7 +19,7 @@ def build(data: MultiOutputData, inducing: int) -> SparseMOGP:
 
 
 def test_too_few_inducing_points_for_a_wiggly_function_are_not_chosen(wiggly, tmp_path):
-    choice = choose(build, wiggly, {"inducing": [2, 20]}, steps=300, learning_rate=0.05, folds=2, cache=tmp_path)
+    choice = choose(build, wiggly, {"inducing": [2, 20]}, folds=2, cache=tmp_path)
     assert choice.best == {"inducing": 20}
     assert "inducing=20" in str(choice)
     by_size = choice.scores.set_index("inducing")["nlpd"]

@@ -24,11 +24,11 @@ from mogp.errors import UnsupportedError
 from mogp.models import ovse
 from mogp.models.chains.chain import LatentChain
 from mogp.optimizers import Adam, Natural
-from mogp.posteriors import Full, Parsimonious
+from mogp.posteriors import Full, Joint, Parsimonious
 from mogp.training.state import _generator_states
 
 GAMMA = 0.01
-TOLERANCE = {Full: 1e-5, Parsimonious: 1e-4}
+TOLERANCE = {Full: 1e-5, Joint: 1e-5, Parsimonious: 1e-4}
 """Of the change; a parsimonious step factorises `S o S` with jitter."""
 CLASSES = 3
 
@@ -97,7 +97,7 @@ def test_one_natural_step_is_that_of_gpflow_or_refused(case: Case, randomise):
     how = {"scaling": None} if case.scales else {}
     ours, theirs = case.build(data, **how), case.build(data, **how)
     optimizer = Natural(Adam(), GAMMA, trust=None)
-    if not isinstance(getattr(ours, "posterior", None), Full | Parsimonious):
+    if not isinstance(getattr(ours, "posterior", None), Full | Joint | Parsimonious):
         with pytest.raises(UnsupportedError, match=f"{type(ours).__name__} has no posterior.*Adam"):
             optimizer.start(ours)
         return
@@ -106,7 +106,7 @@ def test_one_natural_step_is_that_of_gpflow_or_refused(case: Case, randomise):
     before = parameters_of(ours.posterior)
     optimizer.start(ours)
     optimizer.step(ours, loss_of(ours, data))
-    if isinstance(ours.posterior, Full):
+    if isinstance(ours.posterior, Full | Joint):
         expected = natural_step_of_gpflow(theirs.posterior, loss_of(theirs, data), GAMMA)
     else:
         expected = natural_step_by_fisher(theirs, loss_of(theirs, data), GAMMA)
@@ -150,7 +150,7 @@ def test_a_step_on_a_batch_of_one_class_is_a_share_of_gpflows_and_leaves_other_c
     history = fit(ours, data, steps=1, batch_size=3, optimizer=Natural(Adam(), 10 * GAMMA), progress=False)
     np.testing.assert_allclose(-history.elbo[0], dense_class_loss(theirs, batch), rtol=1e-5)
     share = 10 * GAMMA / CLASSES
-    if isinstance(ours.posterior, Full):
+    if isinstance(ours.posterior, Full | Joint):
         expected = natural_step_of_gpflow(theirs.posterior, lambda: dense_class_loss(theirs, batch), share)
     else:
         expected = natural_step_by_fisher(theirs, lambda: dense_class_loss(theirs, batch), share)

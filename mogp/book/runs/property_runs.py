@@ -90,6 +90,7 @@ def london_run(
             strategy="C",
             inducing=Z,
             start=first,
+            adopt=False,
             seed=seed,
             scaling=None,
         )

@@ -98,13 +98,12 @@ class LatentChain(PredictsPaths):
     >>> from mogp.models import Component
     >>> first = Component(SquaredExponential())
     >>> second = Component(SquaredExponential(lengthscales=[1.0, 1.0]), arguments=((0,),))
-    >>> Z = [[0.0], [0.5], [1.0]]
     >>> model = LatentChain(
     ...     [first, second],
     ...     functions=[{0: 1.0}, {1: 1.0}],
     ...     likelihood=[Gaussian(), Gaussian()],
     ...     inducing=[None, None],
-    ...     shared=Z,
+    ...     shared=[[0.0], [0.5], [1.0]],
     ...     input_dim=1,
     ... )
     >>> data = MultiOutputData.from_arrays([[0.0], [0.3], [1.0]], [[0.1, 0.2], [0.4, 0.5], [0, 1]])
@@ -113,6 +112,9 @@ class LatentChain(PredictsPaths):
     >>> [layer.Z.shape for layer in model.layers()]
     [TensorShape([3, 1]), TensorShape([3, 2])]
     """
+
+    usual_rate = 0.01
+    usual_batches = True
 
     def __init__(
         self,
@@ -206,8 +208,6 @@ class LatentChain(PredictsPaths):
             "likelihood": ", ".join(kinds),
             "units": "targets of Gaussian outputs are standardised",
         }
-
-    # --- the bound
 
     def maximum_log_likelihood_objective(self, data: Any = None) -> tf.Tensor:
         """The bound that is trained: `elbo`, or `importance_bound`."""

@@ -23,8 +23,8 @@ from mogp.models.chains.start import (
     Setting,
     Start,
     adopt_gpars,
+    adopts,
     begin,
-    check_adopted,
     closed_rows,
     set_up,
     start_means,
@@ -45,7 +45,7 @@ def gplar(
     strategy: Strategy = "C",
     inducing: int | npt.ArrayLike = 100,
     start: Start = "gpar",
-    adopt: bool = False,
+    adopt: bool | None = None,
     order: Order = None,
     noise: float = 0.01,
     whiten: bool = True,
@@ -79,8 +79,8 @@ def gplar(
             `mogp.training.start(model, data)` is called; until then the model is that of "zero",
             and values set by hand before that are lost.
         adopt: take over the kernels of that GPAR too, and its noise variances where they exceed
-            `noise`, and start the posterior of Gaussian outputs at its optimum for them. (The
-            thesis takes the means alone: training is longer by far.)
+            `noise`, and start the posterior of Gaussian outputs at its optimum for them; if None
+            wherever there is a GPAR. (The thesis takes the means alone: training is longer by far.)
         order: the outputs, by name or position, in the order of the chain; that of the data if
             None. Outputs whose gaps matter most should come last.
         noise: start value of the noise variance (of standardised targets), where `likelihood` is
@@ -105,8 +105,7 @@ def gplar(
     >>> model.predict_y([[1.0], [1.5]], "second")[0].shape
     TensorShape([2, 1])
     """
-    if adopt:
-        check_adopted([start])
+    adopt = adopts(adopt, [start])
     data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,
@@ -149,7 +148,7 @@ def bi_gplar(
     strategy: Strategy = "B",
     inducing: int | npt.ArrayLike = 100,
     start: Start | tuple[Start, Start] = "gpar",
-    adopt: bool = False,
+    adopt: bool | None = None,
     order: Order = None,
     noise: float = 0.01,
     whiten: bool = True,
@@ -190,8 +189,7 @@ def bi_gplar(
         raise ValueError(f'combine={combine!r}; expected "mean" or "sum".')
     starts = start if isinstance(start, tuple) else (start, start)
     used = starts[:1] if light else starts
-    if adopt:
-        check_adopted(used)
+    adopt = adopts(adopt, used)
     data = in_units(scaling, data)
     given = Given.checked(
         data, likelihood, kernel, inducing, order, noise, seed, whiten=whiten, inner=inner,

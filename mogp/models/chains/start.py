@@ -190,19 +190,26 @@ def begin(data: MultiOutputData, setting: Setting, start: Start, train: bool) ->
     names = [f"function {j}" for j in setting.order]
     inducing = None if len(data.X) <= MOST_EXACT else setting.Z
     table = MultiOutputData.from_arrays(data.X, columns, names=names)
-    gpar = GPAR(table, setting.kernels, inducing=inducing, starts=1, scaling=None)
+    gpar = GPAR(table, setting.kernels, inducing=inducing, scaling=None)
     for stage in gpar.stages(table):
         minimise(stage.problem(), stage.optimizer or LBFGS())
     gpar.scaling = setting.units
     return gpar
 
 
-def check_adopted(starts: Sequence[Start]) -> None:
-    """Raise unless each start is a GPAR, or will be."""
-    if not all(isinstance(start, GPAR) or takes_training(start) for start in starts):
+def adopts(adopt: bool | None, starts: Sequence[Start]) -> bool:
+    """Whether kernels are taken over from GPARs: as was said, or if None where there are some.
+
+    Args:
+        adopt: what was said.
+        starts: GPARs, or what else a chain starts from.
+    """
+    gpars = all(isinstance(start, GPAR) or takes_training(start) for start in starts)
+    if adopt and not gpars:
         raise ValueError(
             "adopt=True takes kernels over from a GPAR; use start='gpar', or give a fitted one."
         )
+    return gpars if adopt is None else adopt
 
 
 def start_means(setting: Setting, start: Any) -> Array:
