@@ -147,19 +147,19 @@ def both_gpars() -> tuple[MultiOutputData, tuple[GPAR, GPAR]]:
         Y[own.rows, d] = (own.Y[:, 0] - own.Y.mean()) / own.Y.std()
     data = MultiOutputData.from_arrays(X, Y, names=data.names)
     orders = (data.names, data.names[::-1])
-    forward, backward = (GPAR(data, recipe(), order=order, scaling=None) for order in orders)
+    forward, backward = (GPAR(data, recipe(), order=order, starts=1, scaling=None) for order in orders)
     for one in (forward, backward):
         mogp.fit(one, data, progress=False)
     return data, (forward, backward)
 
 
 @pytest.mark.parametrize(("build", "how"), STARTS)
-def test_a_start_from_gpar_is_that_of_a_gpar_fitted_before(both_gpars, build, how):
+def test_a_start_from_gpar_is_that_of_a_gpar_fitted_before(both_gpars, build, how, monkeypatch):
     """Values and trainability, whatever waits for training; and the model may be pickled while it waits.
 
-    The start standardises data that are standardised, which rounds, and 75 steps of L-BFGS where the evidence is flat
-    make 1e-4 of that.
+    GPARs have one start here: on nine rows the second ends where the evidence is flat, and rounding decides where.
     """
+    monkeypatch.setitem(GPAR.__init__.__kwdefaults__, "starts", 1)
     data, gpars = both_gpars
     how = {"kernel": recipe(), "inducing": Z, "scaling": None, **how}
     expected = build(data, start=gpars if build is bi_gplar else gpars[0], **how)
@@ -168,7 +168,7 @@ def test_a_start_from_gpar_is_that_of_a_gpar_fitted_before(both_gpars, build, ho
     found, wanted = (gpflow.utilities.parameter_dict(m) for m in (model, expected))
     assert found.keys() == wanted.keys()
     for path, parameter in found.items():
-        np.testing.assert_allclose(parameter, wanted[path], rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(parameter, wanted[path], rtol=1e-6, atol=1e-8)
         assert parameter.trainable == wanted[path].trainable
 
 
