@@ -60,8 +60,6 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     _untraced: ClassVar[tuple[str, ...]] = ("schema", "scaling", "_prepare")
     _prepare: Callable[[Any], MOGP] | None = None
-    usual_rate: ClassVar[float] = 0.05
-    """Of Adam, before it falls."""
     usual_batches: ClassVar[bool] = False
     """Whether a step takes some of the rows where there are many."""
     compiles = False
@@ -168,7 +166,7 @@ class MOGP(ReadsData, Predictor, BayesianModel, ExternalDataTrainingLossMixin):
 
     def usual_optimizer(self) -> Optimizer:
         """What trains it unless the caller of `fit` says otherwise."""
-        return Falling(Adam(self.usual_rate))
+        return Falling(Adam(0.05))
 
     def usual_rows(self, data: Data) -> int | None:
         """Rows a step unless the caller of `fit` says otherwise; None for all. 500 where there are

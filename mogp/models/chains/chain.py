@@ -23,8 +23,7 @@ from mogp.likelihoods import PerOutput
 from mogp.linalg import cholesky
 from mogp.models.base import check_samples
 from mogp.models.chains.path_model import Paths, where_known
-from mogp.models.chains.paths import PredictsPaths, joint_draw
-from mogp.models.chains.posterior_start import regress, start_at
+from mogp.models.chains.paths import joint_draw
 from mogp.models.chains.structure import (
     Component,
     Layer,
@@ -34,12 +33,13 @@ from mogp.models.chains.structure import (
     read_columns,
 )
 from mogp.models.chains.terms import at_rows, expectations, log_prob
+from mogp.models.chains.trained import TrainsPaths
 from mogp.posteriors import Factors, Full
 
 SMALLEST_VARIANCE = 1e-12
 
 
-class LatentChain(PredictsPaths):
+class LatentChain(TrainsPaths):
     r"""Sparse GPs in a chain, trained through sampled paths (Xia, chapters 2 and 3).
 
     GP $c$ reads the inputs and values of GPs before it, $\hat x_c = (x, h_{a_1}, h_{a_2}, \dots)$,
@@ -112,9 +112,6 @@ class LatentChain(PredictsPaths):
     >>> [layer.Z.shape for layer in model.layers()]
     [TensorShape([3, 1]), TensorShape([3, 2])]
     """
-
-    usual_rate = 0.01
-    usual_batches = True
 
     def __init__(
         self,
@@ -429,18 +426,6 @@ class LatentChain(PredictsPaths):
             full: Batch = self.scaled(data).full()
             return full
         return data
-
-    def start_at(self, means: Sequence[npt.ArrayLike], spread: float | None = None) -> None:
-        """Set every `q(u_c)` to `N(means[c], spread² I)`, or without a spread to
-        `N(means[c], K_c)`; `means [GPs][M]` are of the inducing values.
-        """
-        start_at(self, means, spread)
-
-    def regress(self, data: MultiOutputData) -> None:
-        """Set the `q(u_c)` of Gaussian outputs to their optimum, one after the other, with means
-        sent down the chain.
-        """
-        regress(self, self.scaled(data))
 
     def check(self, data: MultiOutputData) -> None:
         """Raise unless the model can be trained on the data: outputs, inputs, targets that the

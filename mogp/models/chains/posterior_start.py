@@ -81,6 +81,15 @@ def regress(chain: LatentChain, data: MultiOutputData) -> None:
     chain.posterior.q_sqrt.assign(tf.stack(q_sqrt))
 
 
+def is_regressions(chain: LatentChain) -> bool:
+    """Whether `regress` finds a posterior for every GP: all outputs are Gaussian, and each is a
+    mean (with any weights) of GPs that read inputs.
+    """
+    gaussian = all(isinstance(one, stock.Gaussian) for one in chain.likelihood.likelihoods)
+    means = all(np.isclose(sum(weights.values()), 1) for weights in chain.functions)
+    return gaussian and means and len(_regressed(chain)) == chain.num_gps
+
+
 def _regression(
     chain: LatentChain, own: Output, output: int, A: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
