@@ -47,7 +47,7 @@ from mogp.models.row_effect import RowEffectMOGP
 from mogp.models.row_shapes import dense, reads_jointly, tiled
 from mogp.models.sparse import SparseMOGP
 from mogp.modules import with_tensors
-from mogp.posteriors import Full
+from mogp.posteriors import Full, JointGrid
 from mogp.priors import Marginals, View, independent_functions
 
 _NUMBERS_AT_ONCE = 4_000_000
@@ -176,7 +176,9 @@ def _(model: SparseMOGP, at: Any, own: Any, d: int, draws: tuple[int, int]) -> L
 
 @_of.register
 def _(model: PredictsLatents, at: Any, own: Any, d: int, draws: tuple[int, int]) -> LeftOut | None:
-    certain = with_tensors(model, {".posterior.q_sqrt_x": tf.zeros_like(model.posterior.q_sqrt_x)})
+    root = "q_sqrt" if isinstance(model.posterior, JointGrid) else "q_sqrt_x"
+    none = tf.zeros_like(getattr(model.posterior, root))
+    certain = with_tensors(model, {f".posterior.{root}": none})
     mean, var = model._predict_f(at, [d])
     rest = tf.minimum(certain._predict_f(at, [d]).var, var)
     Y = tf.constant(own.Y[:, 0], mean.dtype)[None]
