@@ -123,9 +123,9 @@ def only_posterior(model: Any) -> None:
     set_trainable(model.posterior, True)
 
 
-def train(model: Any, data: Any, steps: int = 25, gamma: float = 1.0) -> float:
+def train(model: Any, data: Any, steps: int = 25, gamma: float = 1.0, warm_up: int = 0) -> float:
     """Natural-gradient steps on q(u), all at once; returns by how much the last of them raised the bound."""
     only_posterior(model)
-    optimizer = Natural(Adam(), gamma=gamma)
+    optimizer = Natural(Adam(), gamma=gamma, warm_up=warm_up)
     history = mogp.fit(model, data, steps=steps, optimizer=optimizer, batch_size=None, progress=False)
     return float(history.elbo[-1] - history.elbo[-2])

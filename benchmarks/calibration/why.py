@@ -24,6 +24,7 @@ from scipy.stats import norm
 import mogp
 from calibration.dense import Dense, Moments, of_latent, of_lmc, trained
 from calibration.drawn import Array
+from calibration.mends import between_as_noise
 from calibration.results import REAL, append, read
 from mogp import MultiOutputData
 from mogp.training.calibration import LEVELS
@@ -75,6 +76,8 @@ def lmc_posteriors(thin: int, steps: int) -> Callable[..., Iterator[Asked]]:
         yield _of(JOINT, model, train)
         model.posterior = whole.factorised(model.inducing.Kuu(model.prior.kernels))
         yield _of("factorised", model, train)
+        between_as_noise(model, train)
+        yield _of("joint, what lies between as noise", model, train)
         model.posterior = whole
         yield _dense("exact", of_lmc(model), model, train)
         some = train.take({o.name: np.flatnonzero(o.rows % thin == 0) for o in train.outputs})
