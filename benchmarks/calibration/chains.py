@@ -115,7 +115,7 @@ def gplar(steps: int) -> Callable[..., Found]:
     return judge
 
 
-_PLUGGED = "that earlier functions are not known: their means stand in for them"
+_PLUGGED = "that earlier functions are not known"
 
 
 def families() -> list[Family]:
@@ -124,9 +124,9 @@ def families() -> list[Family]:
         Family("gpar-noisy", "GPAR, `replace=False`", "", Chain(True, by_draws(False, "noisy")).run),
         Family("gpar", "GPAR (default: reads means)", _PLUGGED, Chain(False, by_moments).run),
         Family(
-            "gpar-functions", 'GPAR, `passes="functions"`', "the same in training, not in prediction",
+            "gpar-functions", 'GPAR, `passes="functions"`', "the same, in training",
             Chain(False, by_draws(True, "functions")).run,
         ),
-        Family("gplar", "GPLAR", "how layers depend on each other; what lies between inducing inputs",
+        Family("gplar", "GPLAR", "dependence between layers; what lies between inducing inputs",
                Chain(False, gplar(1000)).run, 100),
     ]  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -54,45 +54,36 @@ def of_levels(X: Array, replicas: bool = True) -> Array:
 # --- exact
 
 
-def hgp(rng: Rng) -> Found:
-    """Two outputs, three replicas; the first output of the last replica was not observed."""
-    x_near, x_away = places(rng)
-    truth, Y = [], np.zeros((len(ROWS), 2))
-    new = np.array([[x_near, 0.0], [x_away, REPLICAS - 1.0]])
-    K = of_levels(np.concatenate([ROWS, new]))
-    for d in range(2):
-        f = draw(K, rng)
-        Y[:, d], _ = f[:-2] + np.sqrt(NOISE[d]) * rng.standard_normal(len(ROWS)), truth.append(f[-2:])
-    Y[ROWS[:, 1] == REPLICAS - 1, 0] = np.nan
-    data = MultiOutputData.from_arrays(ROWS[:, :1], Y, replica=ROWS[:, 1].astype(int))
-    model = HGP(data, kernel=levels(), scaling=None)
-    model.noise.assign(NOISE[:2])
-    return _judged(model, new, truth, int(rng.integers(2)))
+def exact(rng: Rng, shared: bool) -> Found:
+    """Two outputs, three replicas; the first output of the last replica was not observed.
 
-
-def dhgp(rng: Rng) -> Found:
-    """The same with one more function, of both outputs."""
+    Args:
+        rng: of all draws.
+        shared: whether both outputs lie around one more function (DHGP); otherwise each is for itself (HGP).
+    """
     x_near, x_away = places(rng)
     new = np.array([[x_near, 0.0], [x_away, REPLICAS - 1.0]])
     both = np.concatenate([ROWS, new])
-    shared, K = draw(matern52(both[:, :1], 0.4), rng), of_levels(both)
-    truth, Y = [], np.zeros((len(ROWS), 2))
+    top, K = draw(matern52(both[:, :1], 0.4), rng) if shared else 0.0, of_levels(both)
+    noise = NOISE[[1, 1]] if shared else NOISE[:2]
+    f, Y = np.zeros((len(both), 2)), np.zeros((len(ROWS), 2))
     for d in range(2):
-        f = shared + draw(K, rng)
-        Y[:, d], _ = f[:-2] + np.sqrt(NOISE[1]) * rng.standard_normal(len(ROWS)), truth.append(f[-2:])
+        f[:, d] = top + draw(K, rng)
+        Y[:, d] = f[:-2, d] + np.sqrt(noise[d]) * rng.standard_normal(len(ROWS))
     Y[ROWS[:, 1] == REPLICAS - 1, 0] = np.nan
     data = MultiOutputData.from_arrays(ROWS[:, :1], Y, replica=ROWS[:, 1].astype(int))
-    model = DHGP(data, kernel=[Matern52(lengthscales=0.4), *levels()], scaling=None)
-    model.noise.assign(NOISE[1])
-    return _judged(model, new, truth, int(rng.integers(2)))
+    kernels = [Matern52(lengthscales=0.4), *levels()] if shared else levels()
+    model = (DHGP if shared else HGP)(data, kernel=kernels, scaling=None)
+    model.noise.assign(noise[0] if shared else noise)
+    return judged(model, new, f[-2:], int(rng.integers(2)))
 
 
-def _judged(model: Any, new: Array, truth: Sequence[Array], output: int) -> Found:
-    """Some output near its rows, and the first where it was not observed."""
+def judged(model: Any, new: Array, truth: Array, output: int) -> Found:
+    """Some output near its rows, and the first where it was not observed; `truth` is `[2, D]`."""
     found = []
     for row, d in enumerate((output, 0)):
         f = model.predict_f(new[row : row + 1, :1], d, replica=int(new[row, 1]))
-        found.append(standardised(truth[d][row], f.mean[0, 0], f.var[0, 0]))
+        found.append(standardised(truth[row, d], f.mean[0, 0], f.var[0, 0]))
     return Found(*found)
 
 
@@ -107,7 +98,7 @@ class Latent:
         replicas: whether rows have them (HMOGP-LV); the first output then misses one, otherwise (LVMOGP) a gap.
         fit: puts in the posterior of a model whose latent variables are at their true values.
         known: whether these are all that the posterior of the latent variables holds.
-        rows: inducing inputs: every so many rows.
+        every: inducing inputs are every so many rows.
     """
 
     replicas: bool
@@ -135,11 +126,8 @@ class Latent:
             kernel, SquaredExponential(), points, Z, H, start, likelihood=Gaussian(NOISE), names=data.schema
         )
         rise = self.fit(model, data)
-        found = []
-        for row, d in enumerate((int(rng.integers(D)), 0)):
-            g = model.predict_f(new[row : row + 1, :1], d, replica=int(new[row, 1]))
-            found.append(standardised(f[row - 2, d], g.mean[0, 0], g.var[0, 0]))
-        return Found(*found, rise)
+        found = judged(model, new, f[-2:], int(rng.integers(D)))
+        return replace(found, rise=rise)
 
     def _latents(self, rng: Rng) -> Array:
         """Of two dimensions where they are known, else of one; no two outputs are alike to rounding."""
@@ -173,22 +161,22 @@ def as_fitted(model: Any, data: Any, last: bool) -> float:
     return float(np.median(np.diff(history.elbo[-50:])))
 
 
-_GRID = "what targets say of several outputs at once: a Kronecker product for their covariance"
-_H = "that latent variables depend on each other and on q(U)"
+_GRID = "all covariances but Kronecker products"
+_H = "dependence between latent variables and q(U)"
 
 
 def families() -> list[Family]:
     """All of them."""
     return [
-        Family("hgp", "HGP, exact", "", hgp),
-        Family("dhgp", "DHGP, exact", "", dhgp),
+        Family("hgp", "HGP, exact", "", partial(exact, shared=False)),
+        Family("dhgp", "DHGP, exact", "", partial(exact, shared=True)),
         Family("lvmogp-joint", "LVMOGP, latent variables known, joint", "", Latent(False, joint_grid).run),
         Family("lvmogp-kron", "LVMOGP, latent variables known, Kronecker", _GRID, Latent(False, kronecker).run),
         Family("hmogp-joint", "HMOGP-LV, latent variables known, joint", "", Latent(True, joint_grid).run),
         Family("hmogp-kron", "HMOGP-LV, latent variables known, Kronecker", _GRID, Latent(True, kronecker).run),
         Family(
             "hmogp-joint-18", "HMOGP-LV, the same, joint, half the inducing inputs",
-            "what lies between the inducing inputs", Latent(True, joint_grid, every=2).run,
+            "what lies between inducing inputs", Latent(True, joint_grid, every=2).run,
         ),
         Family(
             "hmogp-fit", "HMOGP-LV, q(H) trained, joint (what `fit` ends with)", _H,

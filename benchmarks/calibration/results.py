@@ -14,19 +14,7 @@ SIMULATED, REAL = FOLDER / "simulated.csv", FOLDER / "why.csv"
 FIELDS: dict[Path, tuple[str, ...]] = {
     SIMULATED: ("family", "number", "near", "away", "rise"),
     REAL: (
-        *(
-            "data",
-            "split",
-            "model",
-            "posterior",
-            "where",
-            "nmse",
-            "nlpd",
-            "inside50",
-            "inside80",
-            "inside95",
-            "targets",
-        ),
+        *("data", "split", "model", "posterior", "nmse", "nlpd", "inside50", "inside80", "inside95", "targets"),
         *("ratio", "sd", "bound", "noise_sd", "lengthscale", "cpu_s"),
     ),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from zlib import crc32
 
@@ -19,8 +20,9 @@ from check_shapes import disable_check_shapes
 from calibration.drawn import Family
 from calibration.results import SIMULATED, append, read
 
-AT_ONCE = 100
+ROUND = 100
 """Data sets of a family before the next family has its turn."""
+AT_ONCE = 20
 
 
 def main() -> None:
@@ -32,35 +34,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Simulation-based calibration of every family.")
     parser.add_argument("--families", help=f"some of {', '.join(FAMILIES)}")
     parser.add_argument("--budget", type=seconds, help="start no family's next data sets after this long: 90s, 20min")
+    parser.add_argument("--most", type=int, default=400, help="data sets of a family, at most")
     asked = parser.parse_args()
     names = asked.families.split(",") if asked.families else list(FAMILIES)
     if unknown := [name for name in names if name not in FAMILIES]:
         parser.error(f"no {', '.join(unknown)}; there are {', '.join(FAMILIES)}.")
-    run([FAMILIES[name] for name in names], SIMULATED, asked.budget)
+    run([FAMILIES[name] for name in names], SIMULATED, asked.budget, asked.most)
 
 
-def run(families: Sequence[Family], file: Path, budget: float | None = None) -> None:
+def run(families: Sequence[Family], file: Path, budget: float | None = None, most: int = 400) -> None:
     """Append the rows that are lacking, some at a time.
 
     Args:
         families: to judge.
         file: of the rows.
         budget: seconds after which nothing new is begun.
+        most: data sets of a family, at most.
     """
     began = time.monotonic()
     done = read(file).groupby("family")["number"].count().to_dict()
-    for first in range(0, max(family.data_sets for family in families), AT_ONCE):
-        for family in families:
-            numbers = range(max(first, done.get(family.name, 0)), min(first + AT_ONCE, family.data_sets))
-            if not numbers:
-                continue
+    for start, family in product(range(0, most, ROUND), families):
+        end = min(start + ROUND, family.data_sets, most)
+        cpu = time.process_time()
+        for first in range(max(start, done.get(family.name, 0)), end, AT_ONCE):
             if budget is not None and time.monotonic() - began > budget:
-                print(f"out of time at data set {numbers.start} of {family.name}")
+                print(f"out of time at data set {first} of {family.name}")
                 return
-            cpu = time.process_time()
             with disable_check_shapes():
-                append(file, [row(family, number) for number in numbers])
-            print(f"{family.name}: {numbers.stop} ({time.process_time() - cpu:.0f} CPU s)", flush=True)
+                append(file, [row(family, number) for number in range(first, min(first + AT_ONCE, end))])
+        if time.process_time() - cpu > 1:
+            print(f"{family.name}: {end} ({time.process_time() - cpu:.0f} CPU s)", flush=True)
 
 
 def row(family: Family, number: int) -> dict[str, object]:
