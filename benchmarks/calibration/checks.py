@@ -74,5 +74,5 @@ def check(z: Array) -> Checked:
         tuple(count / n for count in within),
         tuple(binomial_interval(count, n) for count in within),
         float(chi2.sf(uneven, BINS - 1)),
-        2 * min(below, 1 - below, float(chi2.sf(total, n))),
+        2 * min(below, float(chi2.sf(total, n))),
     )

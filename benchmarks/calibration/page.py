@@ -220,7 +220,8 @@ few inducing inputs a fit has more noise and longer lengthscales, so that its ex
 - **All inputs** means the exact posterior in place of inducing inputs.
 - **Own parts** are what an LMC of few latent GPs lacks: what an output does alone must be noise, or be shared with
   others. The higher the bound, the more of it is shared, noise and lengthscales shrink, and an output that is not
-  observed for a while is told by the others what they cannot know.
+  observed for a while is told by the others what they cannot know. Own parts have the higher evidence, too, where both
+  were trained on all rows: the evidence chooses among models, but does not say that one is missing.
 
 On data of your own: hold out a gap, and compare `calibration(model, rest, held_out=gap)` before and after
 `model.joint_posterior(rest)`, with more inducing inputs, and with `ExactLMC`. What none of them mends is the model.
