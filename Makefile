@@ -10,10 +10,10 @@ export MOGP_DATA_MIRROR ?= $(BESIDE)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help book test check fuzz serve pdf lint format bench bench-peers bench-defaults clean distclean
+.PHONY: help book test check fuzz serve pdf lint format bench bench-peers bench-defaults bench-calibration clean distclean
 
 help:  ## what there is
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-17s %s\n", $$1, $$2}'
 
 $(STAMP): requirements.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or 3.12 is needed; name it with make PYTHON=/path/to/python3.11"; exit 1; }
@@ -68,6 +68,11 @@ bench-peers: $(STAMP) $(PEERS)  ## speed against GPyTorch, GPy, gpar and Omikuji
 bench-defaults: $(STAMP) $(PEERS)  ## how good default fits are: goes on with the study (hours in all), writes its page
 	cd benchmarks && ../$(BIN)/python -m defaults.run
 	cd benchmarks && ../$(BIN)/python -m defaults.page
+
+bench-calibration: $(STAMP)  ## are bands honest: goes on with the study (half an hour in all), writes its page
+	cd benchmarks && ../$(BIN)/python -m calibration.run
+	cd benchmarks && ../$(BIN)/python -m calibration.why
+	cd benchmarks && ../$(BIN)/python -m calibration.page
 
 clean:  ## remove what was built
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache mogp/.ruff_cache .hypothesis

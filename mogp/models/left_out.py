@@ -176,9 +176,9 @@ def _(model: SparseMOGP, at: Any, own: Any, d: int, draws: tuple[int, int]) -> L
 
 @_of.register
 def _(model: PredictsLatents, at: Any, own: Any, d: int, draws: tuple[int, int]) -> LeftOut | None:
-    spread = "q_sqrt" if isinstance(model.posterior, JointGrid) else "q_sqrt_x"
-    nothing = tf.zeros_like(getattr(model.posterior, spread))
-    certain = with_tensors(model, {f".posterior.{spread}": nothing})
+    root = "q_sqrt" if isinstance(model.posterior, JointGrid) else "q_sqrt_x"
+    none = tf.zeros_like(getattr(model.posterior, root))
+    certain = with_tensors(model, {f".posterior.{root}": none})
     mean, var = model._predict_f(at, [d])
     rest = tf.minimum(certain._predict_f(at, [d]).var, var)
     Y = tf.constant(own.Y[:, 0], mean.dtype)[None]

@@ -12,12 +12,13 @@ from scipy.stats import kstest, norm
 
 from mogp import MultiOutputData, fit
 from mogp.data import LabelData
-from mogp.inducing import given_points
+from mogp.inducing import ReplicaPoints, given_points
+from mogp.kernels import hierarchical
 from mogp.likelihoods import Bernoulli, Gaussian, Softmax
-from mogp.models import HGP, ExactLMC, SparseMOGP
+from mogp.models import HGP, ExactLMC, LatentMOGP, SparseMOGP, lvmogp
 from mogp.models.left_out import left_out, ranks
 from mogp.optimizers import LBFGS
-from mogp.posteriors import Full
+from mogp.posteriors import Full, JointGrid
 from mogp.priors import LMC, Independent
 
 X = np.linspace(0, 1, 9)[:, None]
@@ -67,6 +68,44 @@ def test_a_hierarchy_leaves_out_what_it_would_predict_without_the_row(rng):
     rest, one = without(data, data.names[0], 5)
     other = HGP(rest, scaling=None)
     assert found.log_density[5] == pytest.approx(float(other.predict_log_density(one)[data.names[0]][0]), abs=1e-6)
+
+
+def test_outputs_of_a_latent_space_leave_out_what_the_best_posterior_without_the_row_predicts(rng):
+    x, run = np.tile(X[:4, 0], 2), np.repeat([0, 1], 4)
+    data = MultiOutputData.from_arrays(
+        x, np.column_stack([np.sin(6 * x), np.cos(6 * x)]) + 0.1 * rng.normal(size=(8, 2)), replica=run
+    )
+    H = np.array([[-1.0], [0.7]])
+
+    def best(own: MultiOutputData) -> LatentMOGP:
+        on_x = hierarchical([kernel(), kernel()], 1)
+        points = ReplicaPoints(x[::2, None], run[::2])
+        how = {"likelihood": Gaussian(np.array([0.02, 0.05])), "names": own.schema}
+        model = LatentMOGP(on_x, SquaredExponential(), points, H, H, 1e-9, **how)
+        model.joint_posterior(own)
+        return model
+
+    found = left_out(best(data), data, 0)
+    for row in (0, 5):
+        rest, one = without(data, data.names[0], row)
+        other = best(rest)
+        assert found.log_density[row] == pytest.approx(
+            float(other.predict_log_density(one)[data.names[0]][0]), abs=1e-4
+        )
+        y = other.predict_y(x[row : row + 1], 0, replica=int(run[row]))
+        rank = norm.cdf((data.outputs[0].Y[row, 0] - float(y.mean[0, 0])) / np.sqrt(float(y.var[0, 0])))
+        assert found.rank[row] == pytest.approx(rank, abs=1e-4)
+
+
+def test_a_hierarchy_trained_by_the_recipe_ends_in_a_joint_posterior_and_is_diagnosed(rng):
+    x = np.tile(X[:4, 0], 2)
+    Y = np.column_stack([np.sin(6 * x), np.cos(6 * x)]) + 0.1 * rng.normal(size=(8, 2))
+    data = MultiOutputData.from_arrays(x, Y, replica=np.repeat([0, 1], 4))
+    model = lvmogp(data, latent_dim=1, inducing=2, latent_inducing=2, start="random")
+    history = fit(model, data, steps=2, progress=False)
+    assert isinstance(model.posterior, JointGrid)
+    assert history.last_step.startswith("Closed form of q(u): the bound rose")
+    assert history.diagnosis is not None
 
 
 def sparse(likelihood, points=X, latents: int = 1, functions: int = 1) -> SparseMOGP:
