@@ -1,6 +1,7 @@
 """Models: `SparseMOGP`, `LatentMOGP` and `LatentChain`, their named cases, and exact references."""
 
 from mogp.models.annotators import AnnotatedMOGP, ccgpma, cgpma
+from mogp.models.augmented import AugmentedMOGP, accgp, twofold
 from mogp.models.base import MOGP
 from mogp.models.chains import (
     GPAR,
@@ -17,12 +18,9 @@ from mogp.models.convolution import ccgp_cpm, ccgp_vik, hetmogp_cpm
 from mogp.models.exact import DHGP, HGP, ExactLMC
 from mogp.models.gplvm import bayesian_gplvm, rows_as_outputs
 from mogp.models.heterogeneous import (
-    AugmentedMOGP,
-    accgp,
     ccgp,
     cgp,
     hetmogp_lmc,
-    twofold,
 )
 from mogp.models.hierarchies import (
     ReplicaMOGP,

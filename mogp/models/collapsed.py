@@ -18,14 +18,16 @@ from mogp.kernels import parameters_read_once
 from mogp.linalg import cholesky
 from mogp.models.answers import is_gaussian
 from mogp.posteriors import Full
-from mogp.priors import MixingPrior
+from mogp.posteriors.joint import MOST_JOINT
+from mogp.priors import MixingPrior, SharedAndOwn
 
 if TYPE_CHECKING:
     from mogp.models.sparse import SparseMOGP
 
-MOST_COLLAPSED = 600
-"""Inducing variables of all latent GPs up to which training without q(u) pays."""
-_MOST_ROWS = 2000
+TOLERANCE = 1e-4
+"""Nats for each target that 50 iterations have to gain."""
+MOST_PRODUCTS = 5e8
+"""Multiplications of an evaluation of the bound, up to which training without q(u) pays."""
 
 
 class Collapsed(gpflow.Module):
@@ -41,6 +43,11 @@ class Collapsed(gpflow.Module):
       {2\sigma_d^2},$$
 
     the bound of Titsias (2009) for a mixture of latent GPs.
+
+    With $v = \phi_{dn}$ in two parts, those of latent GPs that outputs share and those of one
+    output (`SharedAndOwn`), $P$ has blocks $P_{SS}$, $P_{Sd}$, $P_{dd}$ and none between two
+    outputs. They are eliminated one by one: $|P| = |P_{SS} - \sum_d P_{Sd} P_{dd}^{-1} P_{dS}|
+    \prod_d |P_{dd}|$, so that time grows as the number of outputs and not as its cube.
 
     Args:
         model: whose parts these are.
@@ -78,19 +85,65 @@ class Collapsed(gpflow.Module):
         bias = 0.0 if self.prior.bias is None else tf.convert_to_tensor(self.prior.bias)
         total = tf.reduce_sum(counts, 0)
         misfit = squares - 2 * bias * tf.reduce_sum(sums, 0) + bias**2 * total
-        pull = tf.linalg.matmul((sums - counts * bias) / variances, W)
+        pull, counts = (sums - counts * bias) / variances, counts / variances
         A = self._whitened(batch.X)
-        h = tf.linalg.matvec(A, tf.transpose(pull))
-        P, explained = self._precision(A, counts / variances, W)
-        root = cholesky(P, name="the precision of q(u)")
-        h = tf.reshape(h, [-1, 1])
-        told = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(root, h)))
-        logs = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(root)))
+        told, logs, explained = (self._apart if self._own else self._together)(A, counts, pull, W)
         prior = self._latents(self.prior.kernels.K_diag(batch.X))
-        weights = tf.linalg.matmul(counts / variances, W * W)
+        weights = tf.linalg.matmul(counts, W * W)
         left = tf.reduce_sum(weights * tf.transpose(prior)) - explained
         noise = tf.reduce_sum(total * tf.math.log(2 * pi * variances) + misfit / variances)
         return 0.5 * (told - logs - left - noise)
+
+    @property
+    def _own(self) -> bool:
+        """Whether every output has a latent GP that no other reads."""
+        return isinstance(self.prior, SharedAndOwn)
+
+    def _together(
+        self, A: tf.Tensor, counts: tf.Tensor, pull: tf.Tensor, W: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        r"""$h^\top P^{-1} h$, $\log|P|$ and $\sum_{dn} \sigma_d^{-2} |\phi_{dn}|^2$.
+
+        Args:
+            A: $a_{ln}$, `[L, M, N]`.
+            counts: $\sigma_d^{-2}$ for each target at a row, `[N, D]`.
+            pull: $\sigma_d^{-2}(y_{dn} - b_d)$, `[N, D]`.
+            W: `[D, L]`.
+        """
+        P, explained = self._precision(A, counts, W)
+        h = tf.linalg.matvec(A, tf.transpose(tf.linalg.matmul(pull, W)))
+        return (*_solved(P, tf.reshape(h, [-1, 1])), explained)
+
+    def _apart(
+        self, A: tf.Tensor, counts: tf.Tensor, pull: tf.Tensor, W: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The same, output by output: their own latent GPs come last."""
+        D = int(W.shape[0])
+        Q, M = int(A.shape[0]) - D, int(A.shape[1])
+        shared, own = A[:Q], A[Q:]
+        weights, scales = W[:, :Q], tf.linalg.diag_part(W[:, Q:])
+        counted = own * tf.transpose(counts * scales)[:, None]  # s_d / sigma_d^2 a_dn
+        P_own = scales[:, None, None] * tf.linalg.matmul(counted, own, transpose_b=True)
+        own_explained = tf.reduce_sum(tf.linalg.trace(P_own))
+        L = cholesky(
+            P_own + tf.eye(M, dtype=A.dtype), jitter=0.0, name="the precision of own parts"
+        )
+        z = scales[:, None] * tf.linalg.matvec(own, tf.transpose(pull))
+        z = tf.linalg.triangular_solve(L, z[..., None])
+        logs = 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L)))
+        told = tf.reduce_sum(tf.square(z))
+        if Q == 0:
+            return told, logs, own_explained
+        P, explained = self._precision(shared, counts, weights)
+        h = tf.linalg.matvec(shared, tf.transpose(tf.linalg.matmul(pull, weights)))
+        flat = tf.reshape(shared, [Q * M, -1])
+        between = tf.linalg.matmul(counted, flat, transpose_b=True)  # [D, M, Q M]
+        between *= tf.repeat(weights, M, axis=1)[:, None]
+        V = tf.linalg.triangular_solve(L, between)
+        P -= tf.einsum("dmi,dmj->ij", V, V)
+        h = tf.reshape(h, [-1, 1]) - tf.einsum("dmi,dmo->io", V, z)
+        shared_told, shared_logs = _solved(P, h)
+        return told + shared_told, logs + shared_logs, explained + own_explained
 
     def _totals(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Targets at each row and their sum, `[N, D]`, and their sum of squares `[D]`."""
@@ -136,27 +189,62 @@ class Collapsed(gpflow.Module):
         return told + tf.eye(L * M, dtype=told.dtype), tf.linalg.trace(told)
 
 
+def _solved(P: tf.Tensor, h: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    r"""$h^\top P^{-1} h$ and $\log|P|$."""
+    root = cholesky(P, jitter=0.0, name="the precision of q(u)")
+    told = tf.reduce_sum(tf.square(tf.linalg.triangular_solve(root, h)))
+    return told, 2 * tf.reduce_sum(tf.math.log(tf.linalg.diag_part(root)))
+
+
 def collapses(model: SparseMOGP, data: MultiOutputData) -> bool:
     """Whether a model can and should be trained without its posterior: Gaussian targets of
-    constant noise, a prior that mixes, at most 2000 rows and 600 inducing variables.
+    constant noise, a prior that mixes, and a bound that takes at most 500 million multiplications.
 
     Args:
         model: any.
         data: to train on.
     """
     prior = model.prior
+    if not isinstance(prior, MixingPrior) or prior.W is None:
+        return False
+    own = prior.num_functions if isinstance(prior, SharedAndOwn) else 0
+    M = model.inducing.num_inducing
     return (
-        all(map(_constant, model.likelihood.likelihoods))
-        and isinstance(prior, MixingPrior)
-        and prior.W is not None
+        all(map(constant_noise, model.likelihood.likelihoods))
         and isinstance(model.posterior, Full)
         and model.kl_weight == 1
-        and prior.num_latents * model.inducing.num_inducing <= MOST_COLLAPSED
-        and data.X.shape[0] <= _MOST_ROWS
-        and all(own.Y.shape[1] == 1 for own in data.outputs)
+        and affordable(prior.num_latents - own, own, M, data.X.shape[0])
+        and all(one.Y.shape[1] == 1 for one in data.outputs)
     )
 
 
-def _constant(likelihood: Any) -> bool:
-    """Gaussian noise with a variance that is one number."""
+def affordable(shared: int, own: int, inducing: int, rows: int) -> bool:
+    """Whether the bound takes few enough multiplications, and its posterior few enough numbers.
+
+    Args:
+        shared: latent GPs that outputs share.
+        own: latent GPs of one output each.
+        inducing: inducing inputs of each.
+        rows: of the data.
+
+    >>> affordable(shared=3, own=7, inducing=50, rows=256)
+    True
+    >>> affordable(shared=3, own=1000, inducing=50, rows=256)
+    False
+    """
+    blocks = shared * (shared + 1) / 2 + own * (shared + 1)
+    solved = (shared * inducing) ** 3 / 3 + own * inducing**3 * (1 + shared + shared**2)
+    return (
+        blocks * inducing**2 * rows + solved <= MOST_PRODUCTS
+        and (shared + own) * inducing <= MOST_JOINT
+    )
+
+
+def constant_noise(likelihood: Any) -> bool:
+    """Whether it is Gaussian noise with a variance that is one number.
+
+    >>> from mogp.likelihoods import Gaussian, HeteroscedasticGaussian
+    >>> constant_noise(Gaussian()), constant_noise(HeteroscedasticGaussian())
+    (True, False)
+    """
     return is_gaussian(likelihood) and all(p.shape.rank == 0 for p in likelihood.parameters)

@@ -13,7 +13,7 @@ from mogp.data import Array, MultiOutputData
 from mogp.inducing import FunctionPoints, InducingPoints, SmoothedPoints
 from mogp.kernels import ConvolvedStack, SmoothedStack
 from mogp.models.choices import ScalingChoice, in_units
-from mogp.models.heterogeneous import Likelihoods, _latents, _one_output, _per_output, _points
+from mogp.models.heterogeneous import Likelihoods, _latents, _per_output, _points, check_one_output
 from mogp.models.lengthscales import start_lengthscales
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
@@ -132,7 +132,7 @@ def ccgp_cpm(
     >>> model.prior.kernels.rank, model.prior.num_latents
     (2, 6)
     """
-    _one_output(data)
+    check_one_output(data)
     R = likelihood.latent_dim or 1 if rank is None else rank
     return hetmogp_cpm(
         data,
@@ -188,7 +188,7 @@ def ccgp_vik(
     """
     if variant not in ("classical", "thesis"):
         raise ValueError(f'variant={variant!r}; choose "classical" or "thesis".')
-    _one_output(data)
+    check_one_output(data)
     outputs = _per_output(data, likelihood)
     data = in_units(scaling, data, outputs.likelihoods)
     J, Q, width = (

@@ -1,22 +1,17 @@
-"""Named models with one likelihood for each output: chained GPs (CGP, CCGP, ACCGP) and
-HetMOGP-LMC.
-"""
+"""Named models with one likelihood for each output: chained GPs (CGP, CCGP) and HetMOGP-LMC."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import tensorflow as tf
 from gpflow.kernels import Kernel
 from gpflow.likelihoods import Likelihood
 from gpflow.utilities import set_trainable
 
-from mogp.data import MultiOutputData
-from mogp.data.batches import Batch, BatchSource
+from mogp.data import Array, MultiOutputData
 from mogp.data.matrices import ranges
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
@@ -28,6 +23,7 @@ from mogp.models.choices import (
     chosen_points,
     in_units,
 )
+from mogp.models.collapsed import affordable, constant_noise
 from mogp.models.data_start import (
     DataStart,
     StartName,
@@ -39,8 +35,9 @@ from mogp.models.data_start import (
 from mogp.models.row_effect import RowEffectMOGP, gaussian_variances, start_effect
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
-from mogp.priors import LMC, Independent
+from mogp.priors import LMC, Independent, SharedAndOwn
 
+_LEAST_OWN = 0.1
 Likelihoods: TypeAlias = Likelihood | Sequence[Likelihood] | Mapping[str, Likelihood]
 """The likelihood of the one output, or one for each output: a sequence, or a dict by name."""
 
@@ -55,13 +52,15 @@ def hetmogp_lmc(
     kernel: KernelChoice = None,
     whiten: bool = True,
     row_effect: int = 0,
+    own: bool | None = None,
     start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
     """Heterogeneous outputs with shared latent GPs (Moreno-Muñoz et al. 2018; Giraldo, chapter 4).
 
-    prior       LMC over all latent parameter functions
+    prior       LMC over all latent parameter functions, with own parts where few latent GPs are
+                to make many Gaussian outputs (never in the thesis: `own=False`)
     inducing    points, a set for each latent GP
     posterior   full, whitened (un-whitened in the thesis: `whiten=False`)
     likelihood  one for each output
@@ -79,6 +78,10 @@ def hetmogp_lmc(
         whiten: parametrise the posterior by whitened variables.
         row_effect: rank of an effect that outputs observed at one row share besides their
             functions, for Gaussian outputs: see `RowEffectMOGP`; 0 for none.
+        own: give each function a latent GP that no other reads, besides those that all share
+            (`SharedAndOwn`); for `rank=1`. If None, where all outputs are Gaussian and have fewer
+            latent GPs than functions, and `start` is "data": bands of outputs that were not
+            observed for a while are too narrow without.
         start: "data" to read start values off the data (`data_start`): offsets of the functions,
             the mixing matrix by principal components, lengthscales by which inducing inputs see
             each other, .3 for Gaussian noise that was given none; "plain" for random mixing weights
@@ -104,17 +107,20 @@ def hetmogp_lmc(
     outputs = _per_output(data, likelihood)
     data = in_units(scaling, data, outputs.likelihoods, sparse=True)
     Q = _latents(data, outputs, latents)
-    points = _points(data, inducing, Q, seed)
+    J = outputs.num_functions
+    if own is None:
+        simple = start == "data" and rank == 1 and row_effect == 0
+        own = simple and _wants_own(data, outputs, Q, inducing, kernel)
+    if own and rank != 1:
+        raise ValueError(f"own=True with rank={rank}: own parts go with rank=1.")
+    G = Q + J if own else Q
+    points = _points(data, inducing, G, seed)
+    kernels = _kernels(data, kernel, G, points, start)
     W, bias = _begin(data, outputs, rank * Q, start, seed)
     parts: dict[str, Any] = {
-        "prior": LMC(
-            _kernels(data, kernel, Q, points, start),
-            functions=outputs.num_functions,
-            rank=rank,
-            W=W,
-            bias=bias,
-            seed=seed,
-        ),
+        "prior": _with_own(kernels, J, W, bias, seed)
+        if own
+        else LMC(kernels, functions=J, rank=rank, W=W, bias=bias, seed=seed),
         "inducing": points,
         "posterior": Full(whiten),
         "likelihood": outputs,
@@ -163,7 +169,7 @@ def ccgp(
     >>> model.prior.W.shape  # two functions (mean and noise), three latent GPs
     TensorShape([2, 3])
     """
-    _one_output(data)
+    check_one_output(data)
     return hetmogp_lmc(
         data,
         likelihood,
@@ -176,142 +182,6 @@ def ccgp(
         scaling=scaling,
         seed=seed,
     )
-
-
-def accgp(
-    data: MultiOutputData,
-    likelihood: Likelihood,
-    *,
-    latents: int = 2,
-    inducing: int | InducingPoints = 20,
-    kernel: KernelChoice = None,
-    whiten: bool = True,
-    start: StartName = "data",
-    scaling: ScalingChoice = "standard",
-    seed: int = 0,
-) -> AugmentedMOGP:
-    """Augmented correlated chained GP: a CCGP trained on its output and a copy of it (Giraldo,
-    chapter 3).
-
-    prior       LMC over the parameters of both, so that the copy has weights of its own
-    inducing    points, a set for each latent GP
-    posterior   full, whitened
-    likelihood  any with several latent functions, twice
-
-    Train it and predict with the data of one output; the first of the two outputs is the one to
-    report.
-
-    Args:
-        data: observations of one output.
-        likelihood: of the output.
-        latents, inducing, kernel, whiten, start, scaling, seed: as in `hetmogp_lmc`.
-
-    >>> import numpy as np
-    >>> from mogp import MultiOutputData
-    >>> from mogp.likelihoods import HeteroscedasticGaussian
-    >>> from mogp.models import accgp
-    >>> X = np.linspace(0, 1, 8)
-    >>> data = MultiOutputData.from_arrays(X, np.sin(6 * X), names=["level"])
-    >>> accgp(data, HeteroscedasticGaussian(), inducing=4).names
-    ('level', 'level (copy)')
-    """
-    _one_output(data)
-    twice = hetmogp_lmc(
-        twofold(data),
-        [likelihood, likelihood],
-        latents=latents,
-        inducing=inducing,
-        kernel=kernel,
-        whiten=whiten,
-        start=start,
-        scaling=scaling,
-        seed=seed,
-    )
-    return AugmentedMOGP(
-        twice.prior,
-        twice.inducing,
-        twice.likelihood,
-        Full(whiten),
-        twice.schema,
-        scaling=twice.scaling,
-    )
-
-
-class AugmentedMOGP(SparseMOGP):
-    r"""A model of an output and a copy of it, for the data of one output.
-
-    The objective counts every observation twice,
-
-    $$\hat{\mathcal L} = \frac N{|A|}\sum_{a\in A}\mathbb E\log p(y_a\mid f_1) + \frac
-      N{|B|}\sum_{b\in B} \mathbb E\log p(y_b\mid f_2) - \mathrm{KL},$$
-
-    with independent draws $A$, $B$ of half a mini-batch each: no bound on the evidence, nor
-    comparable with one. Predictions are those of the first output unless the copy is named.
-    `accgp` builds such models.
-
-    >>> import numpy as np
-    >>> from mogp import MultiOutputData
-    >>> from mogp.likelihoods import HeteroscedasticGaussian
-    >>> from mogp.models import AugmentedMOGP, accgp
-    >>> data = MultiOutputData.from_arrays(np.linspace(0, 1, 8), np.arange(8.0))
-    >>> model = accgp(data, HeteroscedasticGaussian(), inducing=4)
-    >>> isinstance(model, AugmentedMOGP), [len(own.Y) for own in model.batches(data, 6)(0).outputs]
-    (True, [3, 3])
-    """
-
-    def batches(self, data: MultiOutputData, size: Any = None, seed: int = 0) -> BatchSource:
-        """Mini-batches in which each copy has half of the `size` rows."""
-        copies: MultiOutputData = self.scaled(data)
-        if size is None:
-            return copies.batches(None, seed)
-        if not isinstance(size, int | np.integer) or size < 2:
-            raise ValueError(
-                f"batch_size={size!r}; an augmented model takes one number of at least 2, halved"
-                " for each copy."
-            )
-        return copies.batches([int(size) // 2] * 2, seed)
-
-    def check(self, data: Any) -> None:
-        """Raise unless the model can be trained on the data of its one output."""
-        super().check(_both(data))
-
-    def scaled(self, data: Any) -> Any:
-        """Data of both as the kernels read them."""
-        return super().scaled(_both(data))
-
-    def aligned(self, data: Any) -> Any:
-        """Data of the one output, given to both."""
-        return super().aligned(_both(data))
-
-    def _batch(self, data: Any) -> Batch:
-        return super()._batch(_both(data) if isinstance(data, MultiOutputData) else data)
-
-    @property
-    def reported(self) -> range:
-        """The outputs that predictions are of unless one is named: the first."""
-        return range(1)
-
-    def predict_log_density(self, data: Any) -> dict[str, tf.Tensor]:
-        """See `MOGP.predict_log_density`; of the copy too, where the data have it (`twofold`)."""
-        found = super().predict_log_density(data)
-        return {name: found[name] for name in data.names}
-
-
-def twofold(data: MultiOutputData) -> MultiOutputData:
-    """The one output of the data and a copy of it, named after it.
-
-    >>> from mogp import MultiOutputData
-    >>> from mogp.models import twofold
-    >>> twofold(MultiOutputData.from_arrays([0.0, 1.0], [3.0, 4.0], names=["level"])).names
-    ('level', 'level (copy)')
-    """
-    _one_output(data)
-    own = data[0]
-    return replace(data, outputs=(own, replace(own, name=f"{own.name} (copy)")))
-
-
-def _both(data: MultiOutputData) -> MultiOutputData:
-    return data if data.num_outputs == 2 else twofold(data)
 
 
 def cgp(
@@ -352,7 +222,7 @@ def cgp(
     >>> len(model.prior.kernels)
     2
     """
-    _one_output(data)
+    check_one_output(data)
     outputs = _per_output(data, likelihood)
     data = in_units(scaling, data, outputs.likelihoods, sparse=True)
     points = _points(data, inducing, outputs.num_functions, seed)
@@ -369,6 +239,35 @@ def cgp(
         names=data.schema,
         scaling=data.scaled_by,
     )
+
+
+def _wants_own(
+    data: MultiOutputData,
+    outputs: PerOutput,
+    latents: int,
+    inducing: int | InducingPoints,
+    kernel: KernelChoice,
+) -> bool:
+    """Whether own parts are called for, and cheap: see `own` in `hetmogp_lmc`."""
+    J, rows = outputs.num_functions, data.X.shape[0]
+    fits = isinstance(inducing, int) and not isinstance(kernel, Sequence)
+    return (
+        fits
+        and latents < J
+        and all(map(constant_noise, outputs.likelihoods))
+        and affordable(latents, J, min(int(inducing), rows), rows)
+    )
+
+
+def _with_own(
+    kernels: Sequence[Kernel], functions: int, W: Array | None, bias: Array | None, seed: int
+) -> SharedAndOwn:
+    """Own parts begin with what shared latent GPs leave of a variance of 1."""
+    if W is None:
+        W = np.random.default_rng(seed).normal(size=(functions, len(kernels) - functions))
+        W /= np.linalg.norm(W, axis=1, keepdims=True) * np.sqrt(2)
+    left = 1 - np.sum(np.square(W), axis=1)
+    return SharedAndOwn(kernels, functions, W, np.sqrt(np.maximum(left, _LEAST_OWN)), bias)
 
 
 def _per_output(data: MultiOutputData, likelihood: Likelihoods) -> PerOutput:
@@ -412,7 +311,11 @@ def _latents(data: MultiOutputData, outputs: PerOutput, latents: int | None) -> 
     return Q
 
 
-def _one_output(data: MultiOutputData) -> None:
+def check_one_output(data: MultiOutputData) -> None:
+    """Raise unless the data have one output.
+
+    >>> check_one_output(MultiOutputData.from_arrays([0.0, 1.0], [3.0, 4.0]))
+    """
     if data.num_outputs != 1:
         raise ValueError(
             f"a chained GP has one output, the data have {data.num_outputs}; use hetmogp_lmc for"

@@ -24,7 +24,7 @@ from mogp.likelihoods.groups import Group, groups
 from mogp.models import closed_form
 from mogp.models.answers import LikelihoodPredictor, ToldPredictor, is_gaussian
 from mogp.models.base import MOGP, Data, Given, Replica
-from mogp.models.collapsed import Collapsed, collapses
+from mogp.models.collapsed import TOLERANCE, Collapsed, collapses
 from mogp.models.row_shapes import dense, outputs_first, targets
 from mogp.models.stages import Stage
 from mogp.optimizers import LBFGS, Problem
@@ -277,7 +277,12 @@ class SparseMOGP(LikelihoodPredictor, MOGP):
         def ready() -> None:
             self.joint_posterior(data)
 
-        return [Stage("model", problem, LBFGS(), only=LBFGS, ready=ready)]
+        return [Stage("model", problem, LBFGS(tolerance=TOLERANCE), only=LBFGS, ready=ready)]
+
+    def usual_rows(self, data: Data) -> int | None:
+        """See `MOGP.usual_rows`; all rows where the bound needs no posterior."""
+        whole = isinstance(data, MultiOutputData) and collapses(self, data)
+        return None if whole else super().usual_rows(data)
 
     def _factorise(self) -> None:
         """In place of a joint posterior that was found in closed form take the factorised one that

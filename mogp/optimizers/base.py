@@ -17,6 +17,8 @@ from mogp.data import Array
 from mogp.errors import UnsupportedError
 
 Loss = Callable[[], tf.Tensor]
+EVERY = 50
+"""Steps over which a rise of the objective is measured."""
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from mogp.data import Array
-from mogp.optimizers.base import Ending, Loss, Optimizer, Problem, Watch
+from mogp.optimizers.base import EVERY, Ending, Loss, Optimizer, Problem, Watch
 
-EVERY = 50
-"""Steps between two looks at the objective."""
 _LEAST_NOISY = 100
 _QUARTER = 4
 

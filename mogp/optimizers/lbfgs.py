@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy.optimize import OptimizeResult, minimize
 
 from mogp.data import Array
 from mogp.errors import UnsupportedError
-from mogp.optimizers.base import Ending, Loss, Optimizer, Problem, Search, Watch
+from mogp.optimizers.base import EVERY, Ending, Loss, Optimizer, Problem, Search, Watch
 from mogp.optimizers.line_search import OfVariables, StepsBack
 
 
@@ -28,13 +29,21 @@ class LBFGS(Optimizer):
 
     Args:
         options: passed to SciPy (`maxls`, `ftol`, `gtol`, …); `fit` sets `maxiter`.
+        tolerance: the training has converged, too, when 50 iterations raise the objective by less
+            than this many nats for each observed target, as in `Falling`; None for the rules of
+            SciPy alone.
     """
 
-    def __init__(self, options: dict[str, Any] | None = None) -> None:
-        self.options = dict(options or {})
+    def __init__(
+        self, options: dict[str, Any] | None = None, tolerance: float | None = None
+    ) -> None:
+        if tolerance is not None and not tolerance > 0:
+            raise ValueError(f"tolerance={tolerance}; it must be positive.")
+        self.options, self.tolerance = dict(options or {}), tolerance
 
     def __repr__(self) -> str:
-        return f"LBFGS({self.options})"
+        flat = "" if self.tolerance is None else f", tolerance={self.tolerance:g}"
+        return f"LBFGS({self.options}{flat})"
 
     def start(self, model: tf.Module) -> None:
         """Nothing to create: SciPy holds the state, and a resumed run starts afresh."""
@@ -62,39 +71,66 @@ class LBFGS(Optimizer):
             )
         if not watch.due():
             return Ending()
-        if problem.search is not None:
-            return self._search(problem.search, watch, problem.shift)
-        return self._loss(problem, watch)
+        least = 0.0
+        if self.tolerance is not None and problem.targets is not None:
+            least = self.tolerance * problem.targets
+        return self._search(problem.search or _search_of(problem), watch, problem.shift, least)
 
-    def _loss(self, problem: Problem, watch: Watch) -> Ending:
-        """Minimise the loss of a model over its trainable variables."""
-        loss, batch = problem.loss, problem.batches(0)
-        search = OfVariables(lambda: loss(batch), problem.model.trainable_variables)
-        _check_objective(search)
-        return self._search(search, watch, problem.shift)
-
-    def _search(self, given: Search, watch: Watch, shift: float) -> Ending:
-        """Minimise at one long vector; what is reported is higher by `shift`."""
+    def _search(self, given: Search, watch: Watch, shift: float, least: float) -> Ending:
+        """Minimise at one long vector; what is reported is higher by `shift`. A rise of the
+        objective that is less than `least` nats in 50 iterations ends it.
+        """
         start, bounds = given.read(), given.bounds
         if not len(start):
             return Ending("L-BFGS: no parameter is trainable.", True)
         if bounds is not None:
             start = np.clip(start, *np.transpose(bounds))
-        safe = StepsBack(given.at)
+        safe, flat = StepsBack(given.at), _Flat(least)
         result = minimize(
             safe,
             start,
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
-            callback=_reporting(watch, given.write, shift),
+            callback=_reporting(watch, given.write, shift, flat),
             options={"maxiter": watch.left, "maxfun": 20 * watch.left, **self.options},
         )
         given.write(result.x)
-        return _said(result, safe.refused)
+        return flat.ending or _said(result, safe.refused)
 
 
-def _reporting(watch: Watch, put: Callable[[Array], None], shift: float) -> Callable[..., None]:
+class _Flat:
+    """Notices when the objective has stopped rising."""
+
+    def __init__(self, least: float) -> None:
+        self.ending: Ending | None = None
+        self._least, self._losses = least, deque[float](maxlen=EVERY + 1)
+
+    def after(self, iteration: int, loss: float) -> bool:
+        """Whether the last 50 iterations gained too little."""
+        self._losses.append(loss)
+        gained = self._losses[0] - loss
+        if len(self._losses) <= EVERY or not gained < self._least:
+            return False
+        self.ending = Ending(
+            f"Flat after {iteration} iterations of L-BFGS: the ELBO rose by {gained:.2g} nats in"
+            f" {EVERY}.",
+            True,
+        )
+        return True
+
+
+def _search_of(problem: Problem) -> Search:
+    """Over the trainable variables of a model, whose loss must be the same when asked twice."""
+    loss, batch = problem.loss, problem.batches(0)
+    search = OfVariables(lambda: loss(batch), problem.model.trainable_variables)
+    _check_objective(search)
+    return search
+
+
+def _reporting(
+    watch: Watch, put: Callable[[Array], None], shift: float, flat: _Flat
+) -> Callable[..., None]:
     """What SciPy calls after every iteration: it sets the model, tells the watch, and may end."""
     began = time.perf_counter()
 
@@ -104,7 +140,7 @@ def _reporting(watch: Watch, put: Callable[[Array], None], shift: float) -> Call
         losses = np.array([intermediate_result.fun], float) + shift
         watch.took(losses, time.perf_counter() - began)
         # After the last step SciPy ends by itself, and says why.
-        if watch.left and not watch.due():
+        if watch.left and (not watch.due() or flat.after(watch.step, intermediate_result.fun)):
             raise StopIteration
         began = time.perf_counter()
 

@@ -5,6 +5,7 @@ from mogp.priors.convolution import CPM
 from mogp.priors.correlated import CorrelatedCurves, CorrelatedLatents
 from mogp.priors.known import Informed, Known, RowEffects
 from mogp.priors.mixing import ICM, LMC, Independent, MixingPrior, independent_functions
+from mogp.priors.own import SharedAndOwn
 
 __all__ = [
     "CPM",
@@ -20,6 +21,7 @@ __all__ = [
     "MixingPrior",
     "Prior",
     "RowEffects",
+    "SharedAndOwn",
     "View",
     "independent_functions",
 ]

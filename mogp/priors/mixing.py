@@ -23,7 +23,13 @@ _SMALLEST_VARIANCE = 1e-12
 Kernels: TypeAlias = Kernel | Sequence[Kernel] | KernelStack
 
 
-def _number(kernels: Kernels) -> int:
+def kernel_count(kernels: Kernels) -> int:
+    """How many distinct kernels these are.
+
+    >>> from gpflow.kernels import Matern32
+    >>> kernel_count(Matern32()), kernel_count([Matern32(), Matern32()])
+    (1, 2)
+    """
     return 1 if isinstance(kernels, Kernel) else len(kernels)
 
 
@@ -341,10 +347,10 @@ class Independent(MixingPrior):
         shared = isinstance(kernels, Kernel) or (
             isinstance(kernels, KernelStack) and len(kernels) == 1
         )
-        count = functions if shared else _number(kernels)
+        count = functions if shared else kernel_count(kernels)
         if count is None or (functions is not None and functions != count) or count < 1:
             raise ValueError(
-                f"{'one shared kernel' if shared else f'{_number(kernels)} kernels'} and"
+                f"{'one shared kernel' if shared else f'{kernel_count(kernels)} kernels'} and"
                 f" functions={functions}: give one kernel for each function, or one shared kernel"
                 " and the number of functions."
             )
@@ -384,7 +390,7 @@ class LMC(MixingPrior):
     ) -> None:
         if functions < 1 or rank < 1:
             raise ValueError(f"functions={functions}, rank={rank}: both must be at least 1.")
-        latents = rank * _number(kernels)
+        latents = rank * kernel_count(kernels)
         if W is None:
             W = np.random.default_rng(seed).normal(size=(functions, latents))
             W /= np.linalg.norm(W, axis=1, keepdims=True)

@@ -145,10 +145,11 @@ def _dead_latents(model: Any) -> list[str]:
     scales = np.mean(tf.linalg.diag_part(model.inducing.Kuu(model.prior.kernels)), axis=1)
     power = np.asarray(W) ** 2 * np.tile(scales, model.prior.copies)
     share = power / np.maximum(power.sum(1, keepdims=True), 1e-300)
-    dead = np.flatnonzero(share.max(0) < 0.01)
+    shared = getattr(model.prior, "shared", power.shape[1])  # own parts may well be nothing
+    dead = np.flatnonzero(share.max(0)[:shared] < 0.01)
     if len(dead) in (0, power.shape[1]):
         return []
-    which, enough = ", ".join(map(str, dead)), power.shape[1] - len(dead)
+    which, enough = ", ".join(map(str, dead)), shared - len(dead)
     return [
         f"Latent GP {which} makes up less than 1 % of every function: {enough} latent GPs would do."
     ]

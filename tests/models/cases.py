@@ -343,6 +343,14 @@ MIXES = (
         gaussian=True,
     ),
     Case(
+        "HetMOGP-LMC",
+        "HetMOGP-LMC, own parts",
+        small.reals,
+        lambda d, **how: hetmogp_lmc(d, _gaussians(d), latents=1, inducing=3, own=True, **how),
+        NO_REPLICAS,
+        gaussian=True,
+    ),
+    Case(
         "HetMOGP-CPM",
         "HetMOGP-CPM, latents, Gaussian",
         small.reals,

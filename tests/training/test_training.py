@@ -491,6 +491,26 @@ def test_lbfgs_reaches_the_exact_log_marginal_when_points_are_the_data(rng):
     assert (np.diff(history.elbo) > -1e-9).all()
 
 
+def test_lbfgs_ends_where_fifty_iterations_gain_too_little():
+    """What is left of the way is less than is asked for; without a tolerance SciPy ends it later, and higher."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(0, 1, 40)
+    data = MultiOutputData.from_arrays(x, np.sin(9 * x) + 0.1 * rng.normal(size=40))
+    ends = {}
+    for tolerance in (None, 1e-2, 10.0):
+        model = SparseMOGP(Independent([k.Matern32()]), given_points(x[::5]), Gaussian(0.5))
+        ends[tolerance] = fit(model, data, steps=2000, optimizer=LBFGS(tolerance=tolerance), progress=False)
+    whole, flat, early = ends.values()
+    assert early.steps == 51
+    assert early.message.startswith("Flat after 51 iterations of L-BFGS")
+    assert early.converged
+    assert 51 < flat.steps < whole.steps
+    assert flat.elbo[-1] - flat.elbo[-51] < 1e-2 * 40 <= flat.elbo[-2] - flat.elbo[-52]
+    np.testing.assert_array_equal(flat.elbo, whole.elbo[: flat.steps])
+    with pytest.raises(ValueError, match="tolerance=0"):
+        LBFGS(tolerance=0)
+
+
 def test_lbfgs_restarts_from_its_last_iterate(data, tmp_path):
     first = model_of(data)
     begun = fit(first, data, steps=4, optimizer=LBFGS(), checkpoint=tmp_path / "run.npz", progress=False)
