@@ -76,11 +76,13 @@ def test_heterogeneous_model_has_the_choices_it_says(several):
 
 def test_many_outputs_share_three_latents_unless_told(rng):
     data = MultiOutputData.from_arrays(rng.normal(size=(9, 1)), rng.normal(size=(9, 6)))
-    assert hetmogp_lmc(data, [lik.Gaussian() for _ in range(6)], inducing=4, scaling=None).prior.num_latents == 3
-    assert (
-        hetmogp_lmc(data, [lik.Gaussian() for _ in range(6)], latents=2, inducing=4, scaling=None).prior.num_latents
-        == 2
-    )
+
+    def shared(**how):
+        noise = [lik.Gaussian() for _ in range(6)]
+        return hetmogp_lmc(data, noise, inducing=4, own=False, scaling=None, **how).prior.num_latents
+
+    assert shared() == 3
+    assert shared(latents=2) == 2
 
 
 def test_variances_of_independent_functions_are_trained(single):
