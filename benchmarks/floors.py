@@ -118,7 +118,7 @@ def latent() -> Family:
 
     X, Y = waves(100, 1, 50)
     data = MultiOutputData.from_arrays(X, Y, replica=np.arange(100) % 4)
-    model = hmogp_lv(data, start="random")
+    model = hmogp_lv(data, inducing=3, latent_inducing=5, start="random")
     M_x, M_h = int(model.inducing.num_inducing), 5
     counts = [
         *(Product(3, 1, M_x, M_x, 100), Solve(2, 1, M_x, 100), Cholesky(1, 1, M_x), Passes(8, M_x * 100, 1)),

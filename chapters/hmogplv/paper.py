@@ -752,6 +752,7 @@ for name, built in {
     "LVMOGP": lvmogp(
         few.train.data,
         inducing=3,
+        latent_inducing=5,
         start="random",
         seed=seed,
         scaling=None,
@@ -759,6 +760,7 @@ for name, built in {
     "HMOGP-LV": hmogp_lv(
         few.train.data,
         inducing=3,
+        latent_inducing=5,
         start="random",
         seed=seed,
         scaling=None,

@@ -37,14 +37,16 @@ from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
 
+_MOST_LATENT = 20
+
 
 def hmogp_lv(
     data: MultiOutputData,
     likelihood: Likelihood | None = None,
     *,
     latent_dim: int = 2,
-    inducing: int | ReplicaPoints = 3,
-    latent_inducing: int = 5,
+    inducing: int | ReplicaPoints = 6,
+    latent_inducing: int | None = None,
     kernel: LevelKernels = None,
     tree: npt.ArrayLike | None = None,
     start: Start = "pca",
@@ -72,7 +74,8 @@ def hmogp_lv(
             with a noise variance for each output. (`Gaussian(0.1)` has one for all of them.)
         latent_dim: $Q_H$.
         inducing: rows of $Z^X$ taken from each output (the documents' $M_X$), or the points.
-        latent_inducing: $M_H$.
+        latent_inducing: $M_H$; one for each output, at most 20, if None. With fewer than outputs
+            the bound is bought with bands that are too narrow.
         kernel: on the inputs: a kernel, of which every level gets a copy, or a sequence of kernels
             from the root of the hierarchy to the replicas, which are copied; Matérn-3/2 if None.
         tree: `[R, L]` paths of the replicas through the levels below the root, for hierarchies of
@@ -115,8 +118,8 @@ def lvmogp(
     likelihood: Likelihood | None = None,
     *,
     latent_dim: int = 2,
-    inducing: int | ReplicaPoints = 3,
-    latent_inducing: int = 5,
+    inducing: int | ReplicaPoints = 6,
+    latent_inducing: int | None = None,
     kernel: KernelChoice = None,
     start: Start = "pca",
     nodes: int = 7,
@@ -138,7 +141,8 @@ def lvmogp(
             with a noise variance for each output. (`Gaussian(0.1)` has one for all of them.)
         latent_dim: $Q_H$.
         inducing: rows of $Z^X$ taken from each output, or the points.
-        latent_inducing: $M_H$.
+        latent_inducing: $M_H$; one for each output, at most 20, if None. With fewer than outputs
+            the bound is bought with bands that are too narrow.
         kernel: $k_X$, copied; squared exponential if None.
         start: see `hmogp_lv`; what takes training is found by `mogp.fit` before its first step.
         nodes: see `LatentMOGP`.
@@ -351,7 +355,7 @@ def _latent(
     points: ReplicaPoints,
     likelihood: Likelihood | None,
     latent_dim: int,
-    latent_inducing: int,
+    latent_inducing: int | None,
     start: Start,
     nodes: int,
     noise: npt.ArrayLike | None,
@@ -364,6 +368,8 @@ def _latent(
             f"noise={noise!r} was given with a {type(likelihood).__name__} likelihood; noise is"
             " that of Gaussian targets, likelihood=None. Leave one of them out."
         )
+    if latent_inducing is None:
+        latent_inducing = min(data.num_outputs, _MOST_LATENT)
     make: dict[str, Any] = {
         "kernel": kernel, "points": points, "likelihood": likelihood, "latent_dim": latent_dim,
         "latent_inducing": latent_inducing, "nodes": nodes, "noise": noise, "seed": seed,

@@ -65,7 +65,7 @@ def fit(
         data: a `MultiOutputData` or `LabelData`, or a function from the step number to that step's
             batch (in TensorFlow operations).
         steps: how many at most (L-BFGS: iterations), in each stage of models that have several. If
-            None, 3000 by the recipe, 1000 with an optimiser that is given.
+            None, 5000 by the recipe, 1000 with an optimiser that is given.
         optimizer: `Adam(0.01)`, `NaturalAdam()`, …; the recipe of the model if None.
         batch_size: rows a step, one number or one an output; None for all. (`LatentMOGP`: outputs a
             step, or a pair (outputs, rows of each).) By the recipe if "auto"; all rows with an

@@ -11,7 +11,7 @@ from mogp.optimizers import Adam, Falling, Optimizer
 
 STEPS = 1000
 """At most, of an optimiser that is given."""
-RECIPE_STEPS = 3000
+RECIPE_STEPS = 5000
 """At most, of a recipe."""
 
 

@@ -204,3 +204,12 @@ def test_kernels_of_levels_leave_those_that_were_given_alone():
     model = hmogp_lv(data, kernel=kernels, **SMALL, scaling=None)
     fit(model, data, steps=2, progress=False)
     assert [float(k.variance.numpy()) for k in kernels] == before
+
+
+@pytest.mark.parametrize("build", [hmogp_lv, lvmogp])
+@pytest.mark.parametrize(("outputs", "expected"), [(3, 3), (25, 20)])
+def test_by_default_there_is_a_latent_point_for_each_output_up_to_twenty(build, outputs, expected):
+    x = np.tile(np.arange(4.0), 2)
+    data = MultiOutputData.from_arrays(x, np.sin(x[:, None] + np.arange(outputs)), replica=np.repeat([0, 1], 4))
+    assert build(data, start="random").latent_inducing.shape == (expected, 2)
+    assert build(data, latent_inducing=2, start="random").latent_inducing.shape == (2, 2)
