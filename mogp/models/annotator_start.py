@@ -16,6 +16,8 @@ from mogp.data import Array, MultiOutputData
 from mogp.likelihoods import AnnotatedClasses, Annotators
 from mogp.linalg import cholesky
 from mogp.models.consensus.confusion_matrices import LFC
+from mogp.models.consensus.random_answers import DGRL
+from mogp.models.consensus.voting import vote_shares
 from mogp.models.sparse import SparseMOGP
 
 __all__ = ["first_functions", "start_at"]
@@ -23,6 +25,7 @@ __all__ = ["first_functions", "start_at"]
 _ROWS = 5000
 _RIDGE, _SMOOTHING, _ITERATIONS, _TOLERANCE = 10.0, 1.0, 100, 1e-5
 _GUESSES = 0.1
+_ERRORS = 2.0
 
 
 def first_functions(data: MultiOutputData, likelihood: Annotators) -> Array | None:
@@ -36,7 +39,10 @@ def first_functions(data: MultiOutputData, likelihood: Annotators) -> Array | No
       f_{K+r} = \varsigma^{-1}\Big(\min\Big(\max\Big(\frac{K p_{y^r} - 1}{K - 1}, \epsilon\Big),
         1 - \epsilon\Big)\Big), \qquad \tilde p = (1 - \epsilon) p + \epsilon / K,$$
 
-    with $\epsilon = 0.1$.
+    with $\epsilon = 0.1$. Confusion matrices leave open which hidden class is which: only the votes
+    say so. Where $p_k(x)$ and the vote shares are not correlated by more than two standard errors,
+    $2 / \sqrt N$, $p$ is that of `DGRL` (Rodrigues et al. 2013): annotators who know or guess, as
+    in the model itself, but with constant skill.
 
     Args:
         data: one output with a column for each annotator, in the units of the model.
@@ -60,11 +66,25 @@ def _consensus(data: MultiOutputData, classes: int) -> Array:
     """Class probabilities `[N, K]` at the inputs of all rows."""
     told = np.flatnonzero(data[0].observed.any(axis=1))
     told = told[np.linspace(0, len(told) - 1, min(len(told), _ROWS)).round().astype(int)]
-    em = LFC(classes, _RIDGE, _SMOOTHING, _ITERATIONS, _TOLERANCE)
+    some = data.take({data.names[0]: told})
+    p = _probabilities(LFC, some, classes, data.inputs(0))
+    if _correlation(p[told], vote_shares(some, classes)) > _ERRORS / np.sqrt(len(told)):
+        return p
+    return _probabilities(DGRL, some, classes, data.inputs(0))
+
+
+def _probabilities(kind: type[LFC | DGRL], data: MultiOutputData, classes: int, X: Array) -> Array:
+    """Class probabilities at `X [N, P]` by EM, which may stop early."""
+    em = kind(classes, _RIDGE, _SMOOTHING, _ITERATIONS, _TOLERANCE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        em.fit(data.take({data.names[0]: told}))
-    return em.predict_y(data.inputs(0))[0]
+        return em.fit(data).predict_y(X)[0]
+
+
+def _correlation(p: Array, q: Array) -> float:
+    """Of two tables `[N, K]`, each column less its mean."""
+    p, q = p - p.mean(0), q - q.mean(0)
+    return float(np.sum(p * q) / max(np.sqrt(np.sum(p**2) * np.sum(q**2)), 1e-300))
 
 
 def start_at(model: SparseMOGP, X: Array, functions: Array) -> None:

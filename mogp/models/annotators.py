@@ -122,8 +122,9 @@ def ccgpma(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
-        start: "data" for lengthscales by which inducing inputs see each other; "plain" for a tenth
-            of the diagonal of the inputs.
+        start: "data" for lengthscales by which inducing inputs see each other and, for classes,
+            functions that agree with what the annotators say together (`first_functions`); "plain"
+            for a tenth of the diagonal of the inputs, and functions that are zero.
         scaling: as in `hetmogp_lmc`.
         seed: of the inducing inputs and mixing weights.
 
