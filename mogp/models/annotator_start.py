@@ -15,41 +15,36 @@ from sklearn.exceptions import ConvergenceWarning
 from mogp.data import Array, MultiOutputData
 from mogp.likelihoods import AnnotatedClasses, Annotators
 from mogp.linalg import cholesky
-from mogp.models.consensus.confusion_matrices import LFC
 from mogp.models.consensus.random_answers import DGRL
-from mogp.models.consensus.voting import vote_shares
 from mogp.models.sparse import SparseMOGP
 
 __all__ = ["first_functions", "start_at"]
 
 _ROWS = 5000
 _RIDGE, _SMOOTHING, _ITERATIONS, _TOLERANCE = 10.0, 1.0, 100, 1e-5
-_GUESSES = 0.1
-_ERRORS = 2.0
+_GUESSES, _TRUST = 0.1, np.log(9.0)
 
 
 def first_functions(data: MultiOutputData, likelihood: Annotators) -> Array | None:
     r"""What the functions may be at the rows of the data.
 
-    For classes, logistic regression on the inputs and a confusion matrix for each annotator are
-    fitted by EM (`LFC`, Raykar et al. 2010). With its class probabilities $p_k(x)$ the functions of
-    the classes and of an annotator who said $y^r$ are
+    For classes, a simpler relative of the model is fitted by EM (`DGRL`, Rodrigues et al. 2013:
+    annotators of constant skill answer by a logistic regression, or guess). With its class
+    probabilities $p_k(x)$ the functions of the classes and of an annotator who said $y^r$ are
 
     $$f_k = \log \tilde p_k - \operatorname{mean}_j \log \tilde p_j, \qquad
-      f_{K+r} = \varsigma^{-1}\Big(\min\Big(\max\Big(\frac{K p_{y^r} - 1}{K - 1}, \epsilon\Big),
-        1 - \epsilon\Big)\Big), \qquad \tilde p = (1 - \epsilon) p + \epsilon / K,$$
+      \tilde p = \tfrac9{10} p + \tfrac1{10 K}, \qquad
+      f_{K+r} = \frac{K p_{y^r} - 1}{K - 1} \log 9.$$
 
-    with $\epsilon = 0.1$. Confusion matrices leave open which hidden class is which: only the votes
-    say so. Where $p_k(x)$ and the vote shares are not correlated by more than two standard errors,
-    $2 / \sqrt N$, $p$ is that of `DGRL` (Rodrigues et al. 2013): annotators who know or guess, as
-    in the model itself, but with constant skill.
+    An annotator who named a class that is sure starts with a reliability of 0.9, and one who named
+    a class that is as probable as a guess with 0.5.
 
     Args:
         data: one output with a column for each annotator, in the units of the model.
         likelihood: of the annotators.
 
     Returns:
-        `[N, J]`, NaN for an annotator who said nothing; None for values, which need no start.
+        `[N, J]`, NaN for an annotator who said nothing; None for values, which start at zero.
     """
     if not isinstance(likelihood, AnnotatedClasses):
         return None
@@ -57,8 +52,7 @@ def first_functions(data: MultiOutputData, likelihood: Annotators) -> Array | No
     p = _consensus(data, K)
     scores = np.log((1 - _GUESSES) * p + _GUESSES / K)
     told = np.take_along_axis(p, np.where(own.observed, own.Y, 0).astype(int), 1)
-    trust = np.clip((K * told - 1) / (K - 1), _GUESSES, 1 - _GUESSES)
-    trusts = np.where(own.observed, np.log(trust / (1 - trust)), np.nan)
+    trusts = np.where(own.observed, (K * told - 1) / (K - 1) * _TRUST, np.nan)
     return np.hstack([scores - scores.mean(1, keepdims=True), trusts])
 
 
@@ -66,25 +60,11 @@ def _consensus(data: MultiOutputData, classes: int) -> Array:
     """Class probabilities `[N, K]` at the inputs of all rows."""
     told = np.flatnonzero(data[0].observed.any(axis=1))
     told = told[np.linspace(0, len(told) - 1, min(len(told), _ROWS)).round().astype(int)]
-    some = data.take({data.names[0]: told})
-    p = _probabilities(LFC, some, classes, data.inputs(0))
-    if _correlation(p[told], vote_shares(some, classes)) > _ERRORS / np.sqrt(len(told)):
-        return p
-    return _probabilities(DGRL, some, classes, data.inputs(0))
-
-
-def _probabilities(kind: type[LFC | DGRL], data: MultiOutputData, classes: int, X: Array) -> Array:
-    """Class probabilities at `X [N, P]` by EM, which may stop early."""
-    em = kind(classes, _RIDGE, _SMOOTHING, _ITERATIONS, _TOLERANCE)
+    em = DGRL(classes, _RIDGE, _SMOOTHING, _ITERATIONS, _TOLERANCE)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return em.fit(data).predict_y(X)[0]
-
-
-def _correlation(p: Array, q: Array) -> float:
-    """Of two tables `[N, K]`, each column less its mean."""
-    p, q = p - p.mean(0), q - q.mean(0)
-    return float(np.sum(p * q) / max(np.sqrt(np.sum(p**2) * np.sum(q**2)), 1e-300))
+        warnings.simplefilter("ignore", ConvergenceWarning)  # near enough for a start
+        em.fit(data.take({data.names[0]: told}))
+    return em.predict_y(data.inputs(0))[0]
 
 
 def start_at(model: SparseMOGP, X: Array, functions: Array) -> None:

@@ -16,7 +16,7 @@ The second matrix of `reliability` holds the variances of the first.
 """
 
 from mogp.book.baselines.annotator_noise import LFCR, AnnotatorGPR
-from mogp.models.consensus.confusion_matrices import LFC, DawidSkene
+from mogp.book.baselines.confusion_matrices import LFC, DawidSkene
 from mogp.models.consensus.random_answers import DGRL
 from mogp.models.consensus.voting import average, majority_vote, vote_shares
 
