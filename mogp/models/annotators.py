@@ -227,7 +227,8 @@ def _offsets(functions: Array | None) -> Array | None:
     if functions is None:
         return None
     known = ~np.isnan(functions)
-    return np.where(known, functions, 0).sum(0) / np.maximum(known.sum(0), 1)
+    mean: Array = np.where(known, functions, 0).sum(0) / np.maximum(known.sum(0), 1)
+    return mean
 
 
 def _points(
