@@ -12,10 +12,11 @@ import numpy.typing as npt
 import tensorflow as tf
 from gpflow.kernels import Kernel
 
-from mogp.data import MultiOutputData
+from mogp.data import Array, MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points
 from mogp.kernels import unit_kernels
 from mogp.likelihoods import AnnotatedClasses, AnnotatedValues, Annotators, check_targets
+from mogp.models.annotator_start import first_functions, start_at
 from mogp.models.choices import (
     KernelChoice,
     ScalingChoice,
@@ -121,8 +122,9 @@ def ccgpma(
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None.
         whiten: parametrise the posterior by whitened variables.
-        start: "data" for lengthscales by which inducing inputs see each other; "plain" for a tenth
-            of the diagonal of the inputs.
+        start: "data" for lengthscales by which inducing inputs see each other and, for classes,
+            functions that agree with what the annotators say together (`first_functions`); "plain"
+            for a tenth of the diagonal of the inputs, and functions that are zero.
         scaling: as in `hetmogp_lmc`.
         seed: of the inducing inputs and mixing weights.
 
@@ -146,7 +148,9 @@ def ccgpma(
         W = np.eye(J) + _SPREAD * np.random.default_rng(seed).standard_normal((J, J))
     points = _points(data, inducing, Q, seed)
     kernels = _kernels(data, kernel, Q, points, start)
-    return _annotated(data, likelihood, LMC(kernels, functions=J, W=W, seed=seed), points, whiten)
+    functions = _functions(data, likelihood, start)
+    prior = LMC(kernels, functions=J, W=W, bias=_offsets(functions), seed=seed)
+    return _annotated(data, likelihood, prior, points, whiten, functions)
 
 
 def cgpma(
@@ -188,7 +192,9 @@ def cgpma(
     J = likelihood.latent_dim
     points = _points(data, inducing, J, seed)
     kernels = _kernels(data, kernel, J, points, start)
-    return _annotated(data, likelihood, Independent(kernels), points, whiten)
+    functions = _functions(data, likelihood, start)
+    prior = Independent(kernels, bias=_offsets(functions))
+    return _annotated(data, likelihood, prior, points, whiten, functions)
 
 
 def _annotated(
@@ -197,8 +203,9 @@ def _annotated(
     prior: Prior,
     points: InducingPoints,
     whiten: bool,
+    functions: Array | None,
 ) -> AnnotatedMOGP:
-    return AnnotatedMOGP(
+    model = AnnotatedMOGP(
         prior=prior,
         inducing=points,
         posterior=Full(whiten),
@@ -206,6 +213,22 @@ def _annotated(
         names=data.schema,
         scaling=data.scaled_by,
     )
+    if functions is not None:
+        start_at(model, data.inputs(0), functions)
+    return model
+
+
+def _functions(data: MultiOutputData, likelihood: Annotators, start: StartName) -> Array | None:
+    return first_functions(data, likelihood) if start == "data" else None
+
+
+def _offsets(functions: Array | None) -> Array | None:
+    """The mean of each function over the rows where it is known, or zero."""
+    if functions is None:
+        return None
+    known = ~np.isnan(functions)
+    mean: Array = np.where(known, functions, 0).sum(0) / np.maximum(known.sum(0), 1)
+    return mean
 
 
 def _points(

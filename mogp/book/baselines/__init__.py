@@ -17,8 +17,8 @@ The second matrix of `reliability` holds the variances of the first.
 
 from mogp.book.baselines.annotator_noise import LFCR, AnnotatorGPR
 from mogp.book.baselines.confusion_matrices import LFC, DawidSkene
-from mogp.book.baselines.random_answers import DGRL
-from mogp.book.baselines.voting import average, majority_vote, vote_shares
+from mogp.models.consensus.random_answers import DGRL
+from mogp.models.consensus.voting import average, majority_vote, vote_shares
 
 __all__ = [
     "DGRL",

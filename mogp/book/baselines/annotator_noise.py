@@ -13,10 +13,10 @@ from gpflow.conditionals.util import base_conditional_with_lm
 from gpflow.utilities import positive
 from sklearn.preprocessing import StandardScaler
 
-from mogp.book.baselines.iterative import Baseline, Climber, check_positive, design, everywhere
-from mogp.book.baselines.voting import annotations_of
 from mogp.data import Array, MultiOutputData, Output
 from mogp.linalg import cholesky, log_evidence
+from mogp.models.consensus.iterative import Baseline, Climber, check_positive, design, everywhere
+from mogp.models.consensus.voting import annotations_of
 from mogp.optimizers.line_search import LineSearch
 
 __all__ = ["LFCR", "AnnotatorGPR"]

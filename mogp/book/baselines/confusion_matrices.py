@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
-from mogp.book.baselines.class_em import ClassEM, ConstantClasses, LogisticClasses
-from mogp.book.baselines.iterative import check_positive
-from mogp.book.baselines.voting import shares_of, votes_of, with_column
 from mogp.data import Array, MultiOutputData
+from mogp.models.consensus.class_em import ClassEM, ConstantClasses, LogisticClasses
+from mogp.models.consensus.iterative import check_positive
+from mogp.models.consensus.voting import shares_of, votes_of, with_column
 
 __all__ = ["LFC", "DawidSkene"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from mogp.book.baselines.class_em import ClassEM, LogisticClasses
-from mogp.book.baselines.iterative import check_positive, everywhere
 from mogp.data import Array
+from mogp.models.consensus.class_em import ClassEM, LogisticClasses
+from mogp.models.consensus.iterative import check_positive, everywhere
 
 __all__ = ["DGRL"]
 

@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import StandardScaler
 
-from mogp.book.baselines.iterative import Climber, check_positive, design
-from mogp.book.baselines.voting import check_classes, votes_of
 from mogp.data import Array, MultiOutputData
+from mogp.models.consensus.iterative import Climber, check_positive, design
+from mogp.models.consensus.voting import check_classes, votes_of
 
 __all__ = ["ClassEM", "ConstantClasses", "LogisticClasses"]
 
