@@ -23,7 +23,8 @@ from mogp.likelihoods import PerOutput, ReadsFunctions
 from mogp.likelihoods.groups import Group, groups
 from mogp.models import closed_form
 from mogp.models.answers import LikelihoodPredictor, ToldPredictor, is_gaussian
-from mogp.models.base import MOGP, Data, Given, Replica
+from mogp.models.base import Data, Given, Replica
+from mogp.models.class_recipe import TrainsClasses
 from mogp.models.collapsed import Collapsed, collapses
 from mogp.models.row_shapes import dense, outputs_first, targets
 from mogp.models.stages import Stage
@@ -32,7 +33,7 @@ from mogp.posteriors import Factors, Full, Joint, Posterior
 from mogp.priors import Conditional, Marginals, MixingPrior, Prior, View
 
 
-class SparseMOGP(LikelihoodPredictor, MOGP):
+class SparseMOGP(LikelihoodPredictor, TrainsClasses):
     r"""A sparse variational multi-output GP.
 
     Latent GPs $u$ with inducing variables $\mathbf u$ make latent parameter functions
