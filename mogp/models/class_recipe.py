@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mogp.likelihoods import Softmax
+from mogp.likelihoods import PerOutput, Softmax
 from mogp.models.base import MOGP, Data
 from mogp.optimizers import Adam, Falling, Natural, Optimizer
-from mogp.posteriors import Full
+from mogp.posteriors import Full, Posterior
 
 CLASS_ROWS = 300
 """Rows a step where all outputs are classes and there are more."""
@@ -26,24 +24,24 @@ class TrainsClasses(MOGP):
     that were left out become less probable.
     """
 
-    posterior: Any
-    likelihood: Any
+    posterior: Posterior
+    likelihood: PerOutput
 
     def usual_optimizer(self) -> Optimizer:
         """See `MOGP.usual_optimizer`."""
-        if not self._of_classes:
+        if not self._all_softmax:
             return super().usual_optimizer()
         q = self.posterior
         natural = isinstance(q, Full) and q.q_mu.trainable and q.q_sqrt.trainable
-        inner: Any = Natural(Adam(0.03), gamma=0.1, warm_up=20) if natural else Adam(0.05)
+        inner: Optimizer = Natural(Adam(0.03), gamma=0.1, warm_up=20) if natural else Adam(0.05)
         return Falling(inner, tolerance=_FLAT)
 
     def usual_rows(self, data: Data) -> int | None:
         """See `MOGP.usual_rows`."""
-        if not self._of_classes:
+        if not self._all_softmax:
             return super().usual_rows(data)
         return CLASS_ROWS if data.X.shape[0] > CLASS_ROWS else None
 
     @property
-    def _of_classes(self) -> bool:
+    def _all_softmax(self) -> bool:
         return all(isinstance(one, Softmax) for one in self.likelihood.likelihoods)

@@ -103,7 +103,7 @@ class OneVsEachMOGP(SparseMOGP):
         )
 
     @property
-    def _of_classes(self) -> bool:
+    def _all_softmax(self) -> bool:
         """Not for the recipe: its batches are not those of other models of classes."""
         return False
 

@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from mogp import MultiOutputData, fit
 from mogp.kernels import Patches
 from mogp.likelihoods import Gaussian, Softmax
-from mogp.models import g_a, g_m, hetmogp_lmc, mg_m, mocgps_ar, mogps_ar
+from mogp.models import g_a, g_m, hetmogp_lmc, mg_m, mocgps_ar, mogps_ar, ovse
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +100,11 @@ def test_one_output_that_is_no_class_brings_the_recipe_of_other_models(blobs):
     assert fit(model, both, steps=1, progress=False).recipe.startswith("Falling(Adam(0.05)), all rows")
     alone = hetmogp_lmc(blobs, Softmax(4), latents=2, inducing=3)
     assert "Natural" in fit(alone, blobs, steps=1, progress=False).recipe
+
+
+def test_one_vs_each_keeps_the_recipe_of_other_models(blobs):
+    recipe = fit(ovse(blobs, inducing=3), blobs, steps=1, progress=False).recipe
+    assert recipe.startswith("Falling(Adam(0.05)), all rows")
 
 
 def test_images_keep_ten_latent_gps():
