@@ -20,8 +20,8 @@ class TrainsClasses(MOGP):
     draw functions: 300 rows are enough. $q(\mathbf u)$ moves by natural gradients, all else by
     Adam, with one evaluation for both. Step sizes fall, and the training ends, where the mean
     objective rises by less than .01 nats a target in 50 steps. With lengthscales, weights and
-    inducing inputs for each latent GP the bound goes on rising for thousands of steps, while labels
-    that were left out become less probable.
+    inducing inputs for each latent GP the bound goes on rising for thousands of steps, for several
+    times the cost: new labels of some data then become more probable, of others less.
     """
 
     posterior: Posterior
