@@ -76,7 +76,7 @@ def many_classes() -> Family:
     from mogp.models import mogps_ar
 
     data = MultiOutputData.from_arrays(RNG.uniform(-1, 1, (2000, 5)), RNG.integers(0, 20, (2000, 3)).astype(float))
-    model = mogps_ar(data, [20, 20, 20], latents=10, inducing=100)
+    model = mogps_ar(data, [20, 20, 20], latents=10, inducing=100, negatives=5)
     # Differences with five classes a row: weights [600, 5, 10] gathered, squared and summed twice, and back.
     counts = [*sparse(10, 100, 200, 5), Passes(8, 600 * 5 * 10), Passes(6, 600 * 5, 4)]
     return step_of(model, data, 200), counts

@@ -85,7 +85,7 @@ def many_classes() -> Setup:
     X, Y = table(2)
     labels = np.argsort(np.argsort(Y, axis=0), axis=0) // 10
     data = MultiOutputData.from_arrays(X, labels)
-    return Setup(mogps_ar(data, [40, 40], latents=4, inducing=50), data, 200)
+    return Setup(mogps_ar(data, [40, 40], latents=4, inducing=50, negatives=5), data, 200)
 
 
 def one_vs_each() -> Setup:

@@ -613,7 +613,7 @@ def run(data, source, model, fold, folds, latents, negatives, inducing, steps, r
         if as_published:
             options["kl_weight"] = max(1.0, own.X.shape[0] / 200)
         build = {"MOGPs-AR": mogps_ar, "MG-M": mg_m, "G-A": g_a, "G-M": g_m}[kind]
-        fitted = build(own, classes, **options, scaling=None)
+        fitted = build(own, classes, **options, scaling=None, start="plain")
         history = fit(fitted, own, steps=steps, optimizer=Adam(rate), batch_size=200, seed=seed, progress=False)
         scores["trained"].append(history.steps)
         for n, likelihood in zip(group, fitted.likelihood.likelihoods, strict=True):

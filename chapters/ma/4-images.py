@@ -531,7 +531,7 @@ def run(source, model, kernel, scaling, start, fold, batch, steps, rate, latents
             if start == "thesis" and kernel == "RBF-ARD":
                 first = np.concatenate([data.X[data[name].rows[:40]] for name in group])
                 options["inducing"] = given_points(first, sets=latents)
-            trained = mogps_ar(data, classes=[14, 14], **options, scaling=None)
+            trained = mogps_ar(data, classes=[14, 14], **options, scaling=None, start="plain")
             kept["A"] = trained.prior.W
         else:
             kl_weight = len(data.X) / batch if scaling == "as published" else 1.0
@@ -542,6 +542,7 @@ def run(source, model, kernel, scaling, start, fold, batch, steps, rate, latents
                 kl_weight=kl_weight,
                 **options,
                 scaling=None,
+                start="plain",
             )
         history = fit(trained, data, steps=steps, optimizer=Adam(rate), batch_size=batch, seed=seed, progress=False)
         found["bound"].append(float(np.mean(history.elbo[-20:])))
@@ -1273,7 +1274,7 @@ pd.Series(
 
 # %% tags=["solution"]
 def prior_variance(c: float, d: float) -> np.ndarray:
-    scaled = mocgps_ar(small, patches=con_k, latents=2, inducing=5, seed=seed)
+    scaled = mocgps_ar(small, patches=con_k, latents=2, inducing=5, negatives=5, seed=seed)
     for kernel in scaled.prior.kernels.kernels:
         kernel.weights.assign(c * kernel.weights)
     scaled.prior.W.assign(d * scaled.prior.W)

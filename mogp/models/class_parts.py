@@ -15,6 +15,7 @@ from mogp.data import MultiOutputData
 from mogp.inducing import InducingPoints, kmeans_points, patch_subset
 from mogp.kernels import KernelStack, Patches, PatchStack, unit_kernels
 from mogp.models.choices import KernelChoice, chosen_kernels, chosen_points
+from mogp.models.data_start import StartName, check_start_name
 from mogp.models.lengthscales import start_lengthscales
 
 _IMAGES_FOR_SPREAD = 16
@@ -27,17 +28,24 @@ def latent_kernels(
     lengthscale: float | None,
     patches: Patches | None,
     seed: int,
+    start: StartName = "plain",
 ) -> KernelStack:
-    """Those that were chosen, or squared exponentials of unit variance; on patches, for images."""
+    """Those that were chosen, or squared exponentials of unit variance; on patches, for images.
+
+    Unless it was given, the lengthscale begins at the median distance between inputs, or at half of
+    it with `start="data"`.
+    """
+    check_start_name(start)
     if count < 1:
         raise ValueError(f"latents={count}; at least one latent GP is needed.")
     if patches is None:
 
         def default() -> Sequence[Kernel]:
-            start = (
-                start_lengthscales(data.X, "median", seed) if lengthscale is None else lengthscale
-            )
-            return unit_kernels(count, data.input_dim, start)
+            width = lengthscale
+            if width is None:
+                apart = start_lengthscales(data.X, "median", seed)
+                width = apart / 2 if start == "data" else apart
+            return unit_kernels(count, data.input_dim, width)
 
         return KernelStack(chosen_kernels(kernel, count, default))
     if kernel is not None:
@@ -60,9 +68,10 @@ def shared_kernel(
     lengthscale: float | None,
     patches: Patches | None,
     seed: int,
+    start: StartName = "plain",
 ) -> KernelStack:
     """One kernel for all classes; the variance of the default one is trained."""
-    kernels = latent_kernels(data, kernel, 1, lengthscale, patches, seed)
+    kernels = latent_kernels(data, kernel, 1, lengthscale, patches, seed, start)
     if kernel is None:
         (one,) = kernels.kernels
         variance = one.variance if patches is None else one.base_kernel.variance

@@ -22,21 +22,28 @@ from mogp.models.class_parts import (
     shared_kernel,
     spread_between_images,
 )
+from mogp.models.data_start import StartName
 from mogp.models.sparse import SparseMOGP
 from mogp.posteriors import Full
 from mogp.priors import LMC, Independent
 
 Classes = Sequence[int] | Mapping[str, int] | None
+NEGATIVES = 50
+"""Wrong classes a row and step unless the caller says otherwise."""
+LATENTS = 20
+"""Latent GPs at most, unless the caller says otherwise."""
+SURE = 3.0
+"""Standard deviation with which class functions start: probabilities near 0 and 1 are likely."""
 
 
 def mogps_ar(
     data: MultiOutputData,
     classes: Classes = None,
     *,
-    latents: int = 10,
+    latents: int | None = None,
     inducing: int | InducingPoints = 100,
     shared: bool = False,
-    negatives: int | None = 5,
+    negatives: int | None = NEGATIVES,
     covariance: Covariance = "exact",
     theta: Theta = "collapsed",
     kernel: KernelChoice = None,
@@ -44,6 +51,7 @@ def mogps_ar(
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -57,22 +65,26 @@ def mogps_ar(
     Args:
         data: labels 0, 1, … of each output; inputs may be sparse.
         classes: number of classes of each output; the largest label and one if None.
-        latents: latent GPs `Q`.
+        latents: latent GPs `Q`; if None, one for each class function, 20 at most.
         inducing: points a latent GP (k-means centres; random patches), or the inducing variables
             themselves.
         shared: one set of inducing points for all latent GPs, not one for each: fewer parameters,
             and steps with kernels of one lengthscale find distances once for all latent GPs.
-        negatives: sampled wrong classes a row and step; all if None.
+        negatives: sampled wrong classes a row and step; all if None, or if there are no more. The
+            fewer, the further the collapsed bound is too large on average, and the surer of itself
+            the model gets; the thesis takes 1 to 5.
         covariance, theta: see `AugmentReduce`.
         kernel: a GPflow kernel, of which every latent GP gets a copy, or a function that makes one;
             a squared exponential of unit variance if None. For images it is that of patches, and
             must be isotropic and stationary.
-        lengthscale: start value of the default kernel; the median distance between inputs (patches)
-            if None.
+        lengthscale: start value of the default kernel; see `start` if None.
         W: `[C, Q]` start values of the mixing weights; if None, random directions of a length that
-            gives every function unit variance (for images: between images).
+            gives every function a standard deviation: see `start` (for images: 1 between images).
         patches: for images, how they are cut; None for plain inputs.
         whiten: parametrise the posterior by whitened variables.
+        start: where lengthscales and weights begin that nobody gave: at half the median distance
+            between inputs and a standard deviation of 3 ("data"), or at that distance and 1
+            ("plain", and for patches).
         scaling: "standard" to compute with input columns of mean 0 and standard deviation 1, which
             is what kernels are of; None for the units of the data. Images are left alone.
         seed: of all start values and of the sampled classes.
@@ -99,8 +111,9 @@ def mogps_ar(
         )
         for d, (name, C) in enumerate(counts.items())
     }
-    kernels = latent_kernels(data, kernel, latents, lengthscale, patches, seed)
-    return _mixed(data, likelihoods, kernels, inducing, shared, W, patches, whiten, seed)
+    Q = _latents(latents, sum(counts.values()))
+    kernels = latent_kernels(data, kernel, Q, lengthscale, patches, seed, start)
+    return _mixed(data, likelihoods, kernels, inducing, shared, W, patches, whiten, seed, start)
 
 
 def mocgps_ar(
@@ -111,7 +124,7 @@ def mocgps_ar(
     latents: int = 10,
     inducing: int | InducingPoints = 100,
     shared: bool = False,
-    negatives: int | None = 5,
+    negatives: int | None = NEGATIVES,
     covariance: Covariance = "exact",
     theta: Theta = "collapsed",
     kernel: KernelChoice = None,
@@ -169,7 +182,7 @@ def mg_m(
     data: MultiOutputData,
     classes: Classes = None,
     *,
-    latents: int = 10,
+    latents: int | None = None,
     inducing: int | InducingPoints = 100,
     shared: bool = False,
     samples: int = 20,
@@ -179,6 +192,7 @@ def mg_m(
     W: npt.ArrayLike | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -193,7 +207,7 @@ def mg_m(
         samples: draws of the functions for each row and step.
         covariance: see `Softmax`.
         data, classes, latents, inducing, shared, kernel, lengthscale, W: as in `mogps_ar`.
-        patches, whiten, scaling, seed: as in `mogps_ar`.
+        patches, whiten, start, scaling, seed: as in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -203,12 +217,14 @@ def mg_m(
     TensorShape([4, 3])
     """
     data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
+    counts = _classes(data, classes)
     likelihoods = {
         name: Softmax(C, samples, covariance=covariance, seed=seed + d)
-        for d, (name, C) in enumerate(_classes(data, classes).items())
+        for d, (name, C) in enumerate(counts.items())
     }
-    kernels = latent_kernels(data, kernel, latents, lengthscale, patches, seed)
-    return _mixed(data, likelihoods, kernels, inducing, shared, W, patches, whiten, seed)
+    Q = _latents(latents, sum(counts.values()))
+    kernels = latent_kernels(data, kernel, Q, lengthscale, patches, seed, start)
+    return _mixed(data, likelihoods, kernels, inducing, shared, W, patches, whiten, seed, start)
 
 
 def g_a(
@@ -222,6 +238,7 @@ def g_a(
     lengthscale: float | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -242,7 +259,7 @@ def g_a(
         kl_weight: of the divergence in the bound.
         kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
             a squared exponential if None. For images it is that of patches.
-        classes, lengthscale, patches, whiten, scaling, seed: as in `mogps_ar`.
+        classes, lengthscale, patches, whiten, start, scaling, seed: as in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -255,7 +272,7 @@ def g_a(
     data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: AugmentReduce(C, negatives, seed=seed)}
-    kernels = shared_kernel(data, kernel, lengthscale, patches, seed)
+    kernels = shared_kernel(data, kernel, lengthscale, patches, seed, start)
     return _independent(data, likelihood, kernels, inducing, kl_weight, patches, whiten, seed)
 
 
@@ -270,6 +287,7 @@ def g_m(
     lengthscale: float | None = None,
     patches: Patches | None = None,
     whiten: bool = True,
+    start: StartName = "data",
     scaling: ScalingChoice = "standard",
     seed: int = 0,
 ) -> SparseMOGP:
@@ -290,7 +308,7 @@ def g_m(
         kl_weight: of the divergence in the bound.
         kernel: a GPflow kernel, of which one copy serves all classes, or a function that makes one;
             a squared exponential if None. For images it is that of patches.
-        classes, lengthscale, patches, whiten, scaling, seed: as in `mogps_ar`.
+        classes, lengthscale, patches, whiten, start, scaling, seed: as in `mogps_ar`.
 
     >>> import numpy as np
     >>> from mogp import MultiOutputData
@@ -303,7 +321,7 @@ def g_m(
     data = in_units(scaling, data, inputs=patches is None, sparse=patches is None)
     ((name, C),) = _one_output(data, classes).items()
     likelihood = {name: Softmax(C, samples, seed=seed)}
-    kernels = shared_kernel(data, kernel, lengthscale, patches, seed)
+    kernels = shared_kernel(data, kernel, lengthscale, patches, seed, start)
     return _independent(data, likelihood, kernels, inducing, kl_weight, patches, whiten, seed)
 
 
@@ -317,13 +335,17 @@ def _mixed(
     patches: Patches | None,
     whiten: bool,
     seed: int,
+    start: StartName,
 ) -> SparseMOGP:
     outputs = PerOutput(likelihoods)
     outputs.check(data)
     prior = LMC(kernels, functions=outputs.num_functions, W=W, seed=seed)
     mixing = prior.W
-    if patches is not None and W is None and mixing is not None:
-        mixing.assign(mixing.numpy() / spread_between_images(data, kernels, seed))
+    if W is None and mixing is not None:
+        if patches is not None:
+            mixing.assign(mixing.numpy() / spread_between_images(data, kernels, seed))
+        elif start == "data":
+            mixing.assign(SURE * mixing.numpy())
     return SparseMOGP(
         prior=prior,
         inducing=inducing_points(data, inducing, None if shared else len(kernels), patches, seed),
@@ -355,6 +377,11 @@ def _independent(
         scaling=data.scaled_by,
         kl_weight=kl_weight,
     )
+
+
+def _latents(latents: int | None, functions: int) -> int:
+    """The number asked for, or one for each function, 20 at most."""
+    return min(functions, LATENTS) if latents is None else latents
 
 
 def _classes(data: MultiOutputData, classes: Classes) -> dict[str, int]:

@@ -102,6 +102,11 @@ class OneVsEachMOGP(SparseMOGP):
             self.scaled(data), size, seed, classes=self.num_classes, rivals=self.rivals
         )
 
+    @property
+    def _all_softmax(self) -> bool:
+        """Not for the recipe: its batches are not those of other models of classes."""
+        return False
+
     def problem(
         self, data: Data | Callable[[Any], Any], size: Any = None, seed: int = 0
     ) -> Problem:

@@ -166,7 +166,7 @@ def _of_classes(
             "GPC-DS": lambda: DawidSkene(classes).fit(told).labels(told),
         }
         labels = aims[method]()
-        model: Any = g_m(labels, [classes], **how, scaling=None)
+        model: Any = g_m(labels, [classes], **how, scaling=None, start="plain")
         elbo = train_with(model, labels)
         gold = functools.partial(_softmax_moments, model, classes)
         return Fitted(method, model, gold, None, elbo)
