@@ -225,7 +225,8 @@ with them.
   bound, the more of it is shared, noise and lengthscales shrink, and an output that is not observed for a while is told
   by the others what they cannot know. That is why coverage falls when the bound rises, and it is the model's.
 - **Own parts**, a GP for each output besides, take most of it away, with a higher evidence where both were trained on
-  all rows. The evidence chooses among models; it does not say that one is missing.
+  all rows. The evidence chooses among models; it does not say that one is missing. `hetmogp_lmc` has own parts by
+  default where few latent GPs make many Gaussian outputs (`own=`).
 
 On data of your own: hold out a gap, and compare `calibration(model, rest, held_out=gap)` before and after
 `model.joint_posterior(rest)`, with more inducing inputs, and with `ExactLMC`. What none of them mends is the model.

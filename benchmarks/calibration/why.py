@@ -103,11 +103,15 @@ def latent_posteriors(model: Any, train: MultiOutputData) -> Iterator[Asked]:
 JOINT = "joint, as fitted"
 CASES = (
     Case("mocap09", "HMOGP-LV, as constructed", {}, latent_posteriors),
+    Case("mocap09", "HMOGP-LV, 3 inducing rows and 5 latent points", {"inducing": 3, "latent_inducing": 5},
+         latent_posteriors),
     Case("mocap09", "HMOGP-LV, 12 inducing rows and 10 latent points", {"inducing": 12, "latent_inducing": 10},
          latent_posteriors),
-    Case("eeg", "LMC, as constructed", {}, lmc_posteriors(thin=1, steps=40)),
-    Case("eeg", "LMC, 150 inducing inputs", {"inducing": 150}, lmc_posteriors(thin=1, steps=0)),
-    Case("exchange", "LMC, as constructed", {}, lmc_posteriors(thin=2, steps=40)),
+    Case("eeg", "LMC with own parts, as constructed", {}, lmc_posteriors(thin=1, steps=0)),
+    Case("eeg", "LMC", {"own": False}, lmc_posteriors(thin=1, steps=40)),
+    Case("eeg", "LMC, 150 inducing inputs", {"inducing": 150, "own": False}, lmc_posteriors(thin=1, steps=0)),
+    Case("exchange", "LMC with own parts, as constructed", {}, lmc_posteriors(thin=1, steps=0)),
+    Case("exchange", "LMC", {"own": False}, lmc_posteriors(thin=2, steps=40)),
 )  # fmt: skip
 
 
