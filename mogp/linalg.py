@@ -182,6 +182,6 @@ def first_jitter(K: tf.Tensor) -> tf.Tensor:
 
 
 def _mean_diagonal(K: tf.Tensor) -> tf.Tensor:
-    return tf.maximum(
-        tf.reduce_mean(tf.linalg.diag_part(K), -1), 1e-300 if K.dtype == tf.float64 else 1e-30
-    )
+    """At least so much that a jitter of 1e-10 of it is not rounded to zero, and can grow."""
+    least = 1e-280 if K.dtype == tf.float64 else 1e-30
+    return tf.maximum(tf.reduce_mean(tf.linalg.diag_part(K), -1), least)

@@ -181,3 +181,10 @@ def value_and_gradients_of_one(y, K, weight):
         root = tf.linalg.triangular_solve(L, y[:, None])
         value = weight * (-0.5 * tf.reduce_sum(root**2) - tf.reduce_sum(tf.math.log(tf.linalg.diag_part(L))))
     return value, *tape.gradient(value, [y, K])
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float32])
+def test_a_matrix_with_a_negative_diagonal_is_an_error_and_no_endless_loop(dtype):
+    for compiled in (cholesky, tf.function(cholesky)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="has no Cholesky factor"):
+            compiled(-tf.eye(3, dtype=dtype), jitter=0.0)
