@@ -98,7 +98,7 @@ def _verdicts(table: pd.DataFrame, deciding: list[str]) -> Iterator[str]:
         yield ""
         return
     if lacking := _lacking(own, deciding):
-        yield f"**The deciding run is not complete**; rows are lacking of {lacking}. What follows is not final."
+        yield f"**The deciding run is not complete**; runs so far: {lacking}. What follows is not final."
         yield ""
     yield "What was asked of default fits on the deciding sets:"
     yield ""
@@ -117,10 +117,11 @@ def _verdicts(table: pd.DataFrame, deciding: list[str]) -> Iterator[str]:
 
 
 def _lacking(own: pd.DataFrame, deciding: Iterable[str]) -> str:
-    """Methods and tasks that do not have a row for each of the five splits."""
-    count = own.groupby(["method", "task"])["split"].nunique()
-    short = {m: [t for t in deciding if count.get((m, t), 0) < SPLITS] for m in METHODS}
-    return "; ".join(f"{WORDS[m]} ({', '.join(names)})" for m, names in short.items() if names)
+    """Methods that do not have a row for each of the five splits of all sets, and how many they have."""
+    needed = SPLITS * len(list(deciding))
+    there = own.drop_duplicates(["method", "task", "split"]).groupby("method").size()
+    short = {m: int(there.get(m, 0)) for m in METHODS if there.get(m, 0) < needed}
+    return ", ".join(f"{WORDS[m]} ({count} of {needed})" for m, count in short.items())
 
 
 def acceptance(own: pd.DataFrame) -> Iterator[Acceptance]:

@@ -323,7 +323,7 @@ def test_the_page_says_what_holds_and_names_misses():
     assert (cpu.holds, cpu.found) == (True, "2.00 times over 2 sets")
     text = page(table, TASKS)
     assert "- far: 0.400 nats a target behind random forest" in text
-    assert "rows are lacking of tuned (near, far)" in text
+    assert "runs so far: tuned (0 of 10)" in text
     assert "| random forest | 2.900 (0.900 to 4.900) |" in text
 
 
