@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from mogp.experiments.sweep import sweep
-from mogp.optimizers import Optimizer
 
 if TYPE_CHECKING:
     from mogp.data import MultiOutputData
+    from mogp.optimizers import Optimizer
 
 
 @dataclass(frozen=True)
@@ -159,6 +159,8 @@ def choose(
 
 def _options(optimizer: Any) -> Any:
     """An optimiser as its class and options, those of the ones inside it too."""
+    from mogp.optimizers import Optimizer
+
     if not isinstance(optimizer, Optimizer):
         return optimizer
     own = {name: _options(value) for name, value in vars(optimizer).items() if name[0] != "_"}
