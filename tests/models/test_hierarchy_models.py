@@ -118,7 +118,7 @@ def test_unknown_starts_and_sizes_are_refused():
         hmogp_lv(data, inducing=0, scaling=None)
     with pytest.raises(ValueError, match="latent_inducing=0, latent_dim=2"):
         hmogp_lv(data, latent_inducing=0, start="random", scaling=None)
-    with pytest.raises(ValueError, match="latent_inducing=5, latent_dim=0"):
+    with pytest.raises(ValueError, match="latent_inducing=3, latent_dim=0"):
         hmogp_lv(data, latent_dim=0, start="random", scaling=None)
 
 
