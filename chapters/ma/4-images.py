@@ -1274,7 +1274,14 @@ pd.Series(
 
 # %% tags=["solution"]
 def prior_variance(c: float, d: float) -> np.ndarray:
-    scaled = mocgps_ar(small, patches=con_k, latents=2, inducing=5, negatives=5, seed=seed)
+    scaled = mocgps_ar(
+        small,
+        patches=con_k,
+        latents=2,
+        inducing=5,
+        negatives=5,
+        seed=seed,
+    )
     for kernel in scaled.prior.kernels.kernels:
         kernel.weights.assign(c * kernel.weights)
     scaled.prior.W.assign(d * scaled.prior.W)
