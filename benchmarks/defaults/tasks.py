@@ -315,6 +315,7 @@ def _development() -> list[Task]:
             whole=_real("eeg", missing=None),
             hold=gaps(outputs=3, share=0.39),
             model=_classed(models.gplar),
+            old=lambda data: {"adopt": False},
             larger=({"inducing": 50}, {"strategy": "B"}),
         ),
         make(
@@ -363,7 +364,7 @@ def _development() -> list[Task]:
             hold=rows(),
             model=_classed(models.mogps_ar),
             kinds=_CLASSES,
-            old=_unscaled(latents=10, inducing=100),
+            old=_unscaled(latents=10, inducing=100, negatives=5, start="plain"),
             larger=({"latents": 20}, {"inducing": 200}),
         ),
         make(
@@ -507,7 +508,7 @@ def _deciding() -> list[Task]:
             hold=rows(),
             model=_classed(models.mogps_ar),
             kinds=_CLASSES,
-            old=_unscaled(latents=10, inducing=100),
+            old=_unscaled(latents=10, inducing=100, negatives=5, start="plain"),
             larger=({"latents": 20}, {"inducing": 200}),
         ),
         make(
@@ -554,6 +555,7 @@ def _deciding() -> list[Task]:
             whole=_stocks,
             hold=gaps(outputs=2, share=0.2),
             model=_classed(models.gplar),
+            old=lambda data: {"adopt": False},
             larger=({"inducing": 50}, {"strategy": "B"}),
         ),
         make(
