@@ -531,7 +531,13 @@ def run(source, model, kernel, scaling, start, fold, batch, steps, rate, latents
             if start == "thesis" and kernel == "RBF-ARD":
                 first = np.concatenate([data.X[data[name].rows[:40]] for name in group])
                 options["inducing"] = given_points(first, sets=latents)
-            trained = mogps_ar(data, classes=[14, 14], **options, scaling=None, start="plain")
+            trained = mogps_ar(
+                data,
+                classes=[14, 14],
+                **options,
+                scaling=None,
+                start="plain",
+            )
             kept["A"] = trained.prior.W
         else:
             kl_weight = len(data.X) / batch if scaling == "as published" else 1.0
